@@ -6,8 +6,8 @@ To add an actuator, write one file with its parameters and the two methods ``ela
 
 The first motor sets the equilibrium angle of the joint. A second motor, if any, sets the joint
 stiffness by its position, the *stiffness preset*. Two antagonistic motors set angle and stiffness
-together. If motor positions set these two quantities in another way, also override ``references``,
-``equilibrium_of`` and ``preset_of``. Example::
+together. For another relation, also override ``references``, ``equilibrium_of`` and ``preset_of``.
+Example::
 
     @dataclass(frozen=True)
     class CubicParams(ActuatorParams):
@@ -51,7 +51,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class ActuatorParams:
-    """Parameters of every actuator: one number for all joints, or one number per joint."""
+    """Spring parameters common to all actuators, each with one number, or one number per joint."""
 
     max_deflection: float = number(
         0.8,
@@ -65,7 +65,7 @@ class ActuatorParams:
 
 @dataclass(frozen=True)
 class PresetParams(ActuatorParams):
-    """Parameters of an actuator whose second motor sets the joint stiffness by its position."""
+    """Spring parameters of an actuator whose second motor sets the joint stiffness."""
 
     preset_low: float = number(0.0, unit="rad", doc="minimum stiffness preset")
     preset_high: float = number(0.0, unit="rad", doc="maximum stiffness preset")
@@ -76,7 +76,7 @@ class PresetParams(ActuatorParams):
 
 @dataclass(frozen=True)
 class AntagonisticParams(PresetParams):
-    """Parameters of an actuator with two antagonistic motors."""
+    """Spring parameters of an actuator with two antagonistic motors."""
 
     coupling: float = number(
         0.0, unit="Nm/rad", low=0, doc="stiffness of an additional spring between the two motors"
@@ -95,8 +95,7 @@ def values_by_name(
         n_joints: Number of joints.
 
     Raises:
-        ActuatorRejected: If a parameter does not exist, has a wrong number of values, or is out of
-            bounds.
+        ActuatorRejected: If a parameter is unknown, out of bounds, or has a wrong shape.
     """
     specs = _specs(params)
     for name in values:
@@ -110,7 +109,7 @@ def values_by_name(
 
 
 def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vector:
-    """Return one number per joint, (n_joints,), which may be infinite or NaN.
+    """Return one number per joint, (n_joints,). Infinite numbers and NaN are allowed.
 
     Args:
         description: Name of the quantity, with which an error message begins.
@@ -118,8 +117,7 @@ def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vect
         n_joints: Number of joints.
 
     Raises:
-        ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not a number
-            but, for example, a bool or a text.
+        ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not a number.
     """
     try:
         text = np.asarray(value)
@@ -232,20 +230,18 @@ larger one. With a smaller one, the parameters of an actuator are rejected."""
 
 
 class ElasticTorque(NamedTuple):
-    r"""Spring torques on n joints and their motors, (n,) each [Nm]; (k, n) for k configurations.
+    r"""Spring torques on joints and motors, (n,) each [Nm], or (k, n) for k configurations.
 
-    ``link`` is the torque on the joints. A motor angle above the joint angle makes it positive.
-    ``motor_1`` and ``motor_2`` are the loads :math:`\tau_i` of the motors:
+    .. math::
+        \tau_{link} = -\partial V / \partial q, \qquad \tau_i = \partial V / \partial \theta_i
 
-    .. math:: J \ddot\theta_i = \tau_{m,i} - \tau_i - \ldots
+    with the elastic energy V, the joint angle q and the position :math:`\theta_i` of motor i. Do
+    not write to these arrays: two of them may be the same object.
 
-    Motor i has the position :math:`\theta_i`, inertia J and torque :math:`\tau_{m,i}`. The dots
-    are torques of other origin than springs. If the second motor moves linearly, ``motor_2`` is
-    a force [N].
-
-    All torques follow from one elastic energy V: :math:`\tau_{link} = -\partial V / \partial q`,
-    :math:`\tau_i = \partial V / \partial \theta_i`, with the joint angle q. Do not write to these
-    arrays: two of them may be the same object.
+    Attributes:
+        link: Torque :math:`\tau_{link}` on the joints.
+        motor_1: Load :math:`\tau_1` of the first motors, which acts against the motor torque.
+        motor_2: Load :math:`\tau_2` of the second motors; a force [N] if they move linearly.
     """
 
     link: Vector
@@ -269,14 +265,12 @@ class Actuator(ABC, Generic[P]):
     Attributes:
         of: Parameters by name, (n,) each, read-only.
         n_joints: Number of joints.
-        preset_low: Minimum stiffness presets, (n,), in ``preset_unit``; zero without a second
-            motor.
-        preset_high: Maximum stiffness presets, (n,), in ``preset_unit``; zero without a second
-            motor.
+        preset_low: Minimum stiffness presets, (n,) in ``preset_unit``; zero without second motor.
+        preset_high: Maximum stiffness presets, (n,) in ``preset_unit``; zero without second motor.
 
     Raises:
-        ActuatorRejected: If the number of joints is below 1, a parameter does not exist or is out
-            of bounds, or the minimum and maximum presets give nearly the same stiffness.
+        ActuatorRejected: If ``n_joints`` is below 1, a parameter is unknown or out of bounds, or
+            minimum and maximum preset give nearly the same stiffness.
 
     Thread: any. Methods do not change the object.
     """
@@ -305,12 +299,12 @@ class Actuator(ABC, Generic[P]):
         self._lower = -self._limit
         self._refuse_range()
         self.on_parameters()
-        self._refuse_endless()
-        self._refuse_idle_presets()
+        self._refuse_infinite_torques()
+        self._refuse_presets_without_effect()
 
     @classmethod
     def kind(cls) -> str:
-        """Return the name used in cell files: the class name in snake case."""
+        """Return the name in cell files: the class name in snake case."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @classmethod
@@ -320,7 +314,7 @@ class Actuator(ABC, Generic[P]):
 
     @property
     def n_motors(self) -> int:
-        """Motors per joint: 2 if there are stiffness presets, else 1."""
+        """Motors per joint: 2 with stiffness presets, otherwise 1."""
         return 2 if self.preset_unit else 1
 
     @property
@@ -330,10 +324,10 @@ class Actuator(ABC, Generic[P]):
         return own or bool(np.any(self.of.get("coupling", 0.0)))
 
     def on_parameters(self) -> None:
-        """Check combinations of parameters, and precompute values that depend on parameters only.
+        """Check combinations of the parameters ``self.of``, and precompute values from them.
 
-        The constructor calls it once. The parameters are in ``self.of``. For an invalid
-        combination, ``raise self.rejected(message)``.
+        The constructor calls it once. For an invalid combination, raise the error of
+        :meth:`rejected`.
         """
 
     @abstractmethod
@@ -361,12 +355,11 @@ class Actuator(ABC, Generic[P]):
         """
 
     def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return first and second motor positions for equilibria and presets, (n,) each.
+        """Return the positions of first and second motors for equilibria and presets, (n,) each.
 
-        By default, the first of two antagonistic motors is at equilibrium plus preset, and the
-        second at equilibrium minus preset. In other actuators, the first motor is at the
-        equilibrium and the second at the preset. A subclass that overrides this method also
-        overrides its inverse, :meth:`equilibrium_of` and :meth:`preset_of`.
+        By default, these are equilibrium plus and minus preset for antagonistic motors, otherwise
+        equilibrium and preset. Override :meth:`equilibrium_of` and :meth:`preset_of`, the inverse,
+        together with this method.
 
         Args:
             equilibrium: Equilibrium angles of the joints, (n,) [rad].
@@ -377,7 +370,7 @@ class Actuator(ABC, Generic[P]):
         return equilibrium, preset
 
     def preset_of(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the stiffness presets at given motor positions, (n,).
+        """Return the stiffness presets of given motor positions, (n,).
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -386,7 +379,7 @@ class Actuator(ABC, Generic[P]):
         return 0.5 * (theta_1 - theta_2) if self.is_antagonistic else theta_2
 
     def equilibrium_of(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the equilibrium angles of the joints at given motor positions, (n,) [rad].
+        """Return the equilibrium angles of the joints for given motor positions, (n,) [rad].
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -397,10 +390,9 @@ class Actuator(ABC, Generic[P]):
     def coupling_torque(self, theta_1: Vector, theta_2: Vector) -> Vector:
         r"""Return the torque g of a spring between the two motors of a joint, (n,) [Nm].
 
-        It adds to the loads ``motor_1`` and ``motor_2`` of :class:`ElasticTorque`, which become
-        :math:`\tau_1 + g` and :math:`\tau_2 - g`. The joint is not affected. By default,
-        :math:`g = k_c (\theta_1 - \theta_2)` with the parameter ``coupling`` as :math:`k_c`. An
-        actuator without this parameter has :math:`g = 0`.
+        The motor loads of :class:`ElasticTorque` become :math:`\tau_1 + g` and :math:`\tau_2 - g`.
+        By default, :math:`g = k_c (\theta_1 - \theta_2)` with the parameter ``coupling``,
+        :math:`k_c`, and zero without this parameter.
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -411,11 +403,11 @@ class Actuator(ABC, Generic[P]):
         return self.of["coupling"] * (theta_1 - theta_2)
 
     def damping(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        r"""Return the coefficient d of the damping parallel to the springs, (n,) [Nm s/rad].
+        r"""Return the damping coefficient d parallel to the springs, (n,) [Nm s/rad].
 
-        The damping torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`, with the
-        equilibrium angle :math:`\theta_{eq}` and the joint angle q. The opposite torque acts on
-        the first motor, or half of it on each of two antagonistic motors.
+        The torque :math:`d (\dot\theta_{eq} - \dot q)` acts on the joint, with the equilibrium
+        angle :math:`\theta_{eq}` and the joint angle q. The opposite torque acts on the first
+        motor, or half of it on each of two antagonistic motors.
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -439,8 +431,7 @@ class Actuator(ABC, Generic[P]):
     def within(self, deflection: Vector) -> Vector:
         """Return 1 where a spring is deflected by less than ``max_deflection``, else 0.
 
-        Multiply the stiffness of a spring by it: beyond the maximum deflection the spring torque
-        is constant, so the stiffness is zero.
+        Multiply the stiffness by it: beyond this deflection, the spring torque is constant.
 
         Args:
             deflection: Deflections of one spring per joint, (n,) or (k, n) [rad].
@@ -451,8 +442,6 @@ class Actuator(ABC, Generic[P]):
 
     def at_limit(self, q: Vector, theta_1: Vector, theta_2: Vector) -> NDArray[np.bool_]:
         """Return True for each joint with a spring at or beyond its maximum deflection, (n,).
-
-        The calculated torque of such a spring is constant, and may differ from the true torque.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -471,8 +460,7 @@ class Actuator(ABC, Generic[P]):
             preset: One preset for all joints, or one per joint, in ``preset_unit``.
 
         Raises:
-            ActuatorRejected: If their number is wrong, or one is not within ``preset_low`` and
-                ``preset_high``.
+            ActuatorRejected: If their count is wrong, or one is outside the preset limits.
         """
         values = numbers_of_joints(f"{self.kind()}: stiffness preset", preset, self.n_joints)
         low, high = self.preset_low, self.preset_high
@@ -487,9 +475,8 @@ class Actuator(ABC, Generic[P]):
         r"""Return the equilibrium angles at which springs exert given joint torques, (n,) [rad].
 
         Solve :math:`\tau_{link}(q, \mathrm{references}(\theta_{eq}, p)) = \tau` for the
-        equilibrium angle :math:`\theta_{eq}`. Here q is the joint angle, :math:`\tau` the given
-        torque and p the preset. If :math:`\tau` balances gravity, :math:`\theta_{eq} - q` is the
-        static deflection of the springs.
+        equilibrium angle :math:`\theta_{eq}`, with joint angle q, torque :math:`\tau` and preset
+        p.
 
         Args:
             q: Joint angles, one number or (n,) [rad].
@@ -505,7 +492,7 @@ class Actuator(ABC, Generic[P]):
         preset = self.checked_preset(preset)
         min_value, max_value = (
             self.elastic_torque(q, *self.references(end, preset)).link
-            for end in self._ends(q, preset)
+            for end in self._full_deflection_equilibria(q, preset)
         )
         for joint in np.flatnonzero((desired < min_value) | (desired > max_value)):
             raise self.rejected(
@@ -517,10 +504,9 @@ class Actuator(ABC, Generic[P]):
     def nearest_equilibrium(
         self, q: Vector, torque: Vector, preset: Vector, start: Vector | None = None
     ) -> Vector:
-        """Return the equilibrium angles of :meth:`equilibrium_for`, also beyond the spring range.
+        """Return the equilibrium angles of :meth:`equilibrium_for`, without checks, (n,) [rad].
 
-        For a torque that the springs cannot exert, return the angle at which they are fully
-        deflected, (n,) [rad]. The arguments are not checked, to save time in a loop.
+        If the springs cannot exert a torque, return the angle at which they are fully deflected.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -528,7 +514,7 @@ class Actuator(ABC, Generic[P]):
             preset: Stiffness presets within their range, (n,).
             start: Initial guess, such as the last solution, (n,) [rad]; by default ``q``.
         """
-        low, high = self._ends(q, preset)
+        low, high = self._full_deflection_equilibria(q, preset)
         result = q if start is None else np.minimum(np.maximum(start, low), high)
         with np.errstate(divide="ignore", invalid="ignore"):
             for round_number in range(MAX_ITERATIONS):
@@ -546,15 +532,15 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def torque_limit(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
-        """Return the torque that springs can exert on each joint in either direction, (n,) [Nm].
+        """Return the maximum torque of the springs on each joint, in both directions, (n,) [Nm].
 
-        The maximum deflection of the springs and the maximum torques of the motors limit it. It is
-        zero if a motor is too weak to hold the preset of an unloaded joint.
+        Deflection limits and motor torques limit it. It is zero if a motor is too weak to hold the
+        preset of an unloaded joint.
 
         Args:
             preset: Stiffness presets, one number or (n,).
-            motors: Maximum torques of the motors [Nm, or N for a linear second motor]: one number
-                for all, (n,) for both motors of each joint, or (2, n). By default unlimited.
+            motors: Maximum torques of the motors [Nm, or N for a linear second motor]: one number,
+                (n,), or (2, n) with one row per motor. By default unlimited.
 
         Raises:
             ActuatorRejected: If a preset is out of range.
@@ -564,7 +550,7 @@ class Actuator(ABC, Generic[P]):
             np.broadcast_to(motors, (2, self.n_joints)),
             np.full(self.n_joints, np.inf),
         )
-        for end in self._ends(empty, preset):
+        for end in self._full_deflection_equilibria(empty, preset):
             held, beyond, fraction = empty, empty + 1.0, empty + 1.0
             torque = empty
             for _ in range(_BISECTION_STEPS):
@@ -579,11 +565,8 @@ class Actuator(ABC, Generic[P]):
             result = np.minimum(result, torque)
         return result
 
-    def _ends(self, q: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the equilibrium angles that fully deflect all springs, (n,) each [rad].
-
-        The first is below the joint angle q, the second above it.
-        """
+    def _full_deflection_equilibria(self, q: Vector, preset: Vector) -> tuple[Vector, Vector]:
+        """Return the equilibria below and above the joint angles, (n,) each [rad]."""
         reach = self._limit + np.abs(preset) if self.is_antagonistic else self._limit
         return q - reach, q + reach
 
@@ -600,12 +583,11 @@ class Actuator(ABC, Generic[P]):
                 f"allowed less than max_deflection {limit[joint]:g} rad"
             )
 
-    def _refuse_endless(self) -> None:
-        """Check that torques and stiffnesses stay finite up to the maximum deflection."""
+    def _refuse_infinite_torques(self) -> None:
         empty = np.zeros(self.n_joints)
         with np.errstate(all="ignore"):
             for preset in (self.preset_low, self.preset_high):
-                for end in self._ends(empty, preset):
+                for end in self._full_deflection_equilibria(empty, preset):
                     theta = self.references(end, preset)
                     result = (
                         *self.elastic_torque(empty, *theta),
@@ -624,8 +606,7 @@ class Actuator(ABC, Generic[P]):
                             f"it."
                         )
 
-    def _refuse_idle_presets(self) -> None:
-        """Reject parameters with which minimum and maximum preset give nearly equal stiffness."""
+    def _refuse_presets_without_effect(self) -> None:
         low, high, zero = self.preset_low, self.preset_high, np.zeros(self.n_joints)
         soft, stiff = (
             self.link_stiffness(zero, *self.references(zero, preset)) for preset in (low, high)

@@ -27,9 +27,8 @@ SettingsT = TypeVar("SettingsT", bound=Settings, default=Settings)
 class Backend(ABC, Generic[SettingsT]):
     """Base class of backends, which read the states of arms and apply torques to them.
 
-    One object serves all arms of a cell with this backend. In the state of each arm it fills
-    ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``finger_positions``. It applies the torque
-    ``tau + tau_gravity`` of this state: ``tau`` excludes gravity, and ``tau_gravity`` is zero for
+    A backend fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``finger_positions`` of each arm
+    state. It applies the torque ``tau + tau_gravity`` of this state. ``tau_gravity`` is zero for
     arms that compensate gravity themselves, as a real Franka does.
 
     Args:
@@ -41,17 +40,16 @@ class Backend(ABC, Generic[SettingsT]):
         descriptions: Descriptions of these arms, in the same order.
 
     Attributes:
-        Settings: Class of the settings of an arm; :class:`.Settings` without settings.
-        settings_section: Name of the settings section of an arm in the cell file, and of the ROS
-            node with these settings as parameters. If empty, both have the name of the backend.
+        Settings: Class of the settings of an arm.
+        settings_section: Name of the settings section of an arm in the cell file, and of its ROS
+            node with settings. By default the name of the backend.
         settings: Settings of the cell file, by index of the arm.
-        present: 1 for each movable object in the scene and 0 for each absent one, (n,). The loop
-            sets it after :meth:`spawn_object` and :meth:`delete_object`.
+        present: 1 for each movable object in the scene, 0 for each absent one, (n,). The loop sets
+            it.
         time: Time of the simulated world [s], if ``provides_time``.
-        warnings: Messages for the user. The backend appends to the list in :meth:`connect` and
-            during a recovery; the loop reports them and clears it.
-        notices: Messages for the user. The backend may append to the list at any time; the loop
-            reports each message as an event and clears it.
+        warnings: Messages to the user from :meth:`connect` and recoveries. The loop reports and
+            clears them.
+        notices: Messages to the user at any other time. The loop reports and clears them.
 
     Thread: control; any thread for class methods.
     """
@@ -117,33 +115,27 @@ class Backend(ABC, Generic[SettingsT]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> Gripper | None:
-        """Return an object that receives the gripper commands of an arm instead of the loop.
+        """Return an object that executes the gripper commands of an arm instead of the loop.
 
-        None, the default: the loop passes gripper commands to :meth:`command_gripper`.
+        By default return None: the loop passes gripper commands to :meth:`command_gripper`.
 
         Args:
             arm: Name of the arm.
             config: Section of the arm in the cell file.
-            publish: Function to call with each measurement, from any thread: width [m], and True
-                if an object is grasped.
+            publish: Function that publishes a measurement, callable from any thread. Its arguments
+                are the width [m], and True if an object is grasped.
             check: Function that raises :class:`.LoopError` unless the cell runs.
         """
         return None
 
     @classmethod
     def describe_stall(cls, arms: Sequence[str]) -> str:
-        """Return a text for messages about a blocked loop: what the arms do in the meantime.
-
-        The text is empty if this is unknown.
-
-        Args:
-            arms: Names of the arms with this backend.
-        """
+        """Return a text about the behaviour of arms while the loop is blocked, or empty."""
         return ""
 
     @abstractmethod
     def connect(self) -> None:
-        """Connect to the arms, so that they can be read and commanded.
+        """Connect to the arms, for reading and commanding.
 
         Raises:
             BackendError: If an arm cannot be reached.
@@ -170,8 +162,8 @@ class Backend(ABC, Generic[SettingsT]):
     def wake_fds(self) -> dict[int, int]:
         """Indices of arms by file descriptor, which is readable when its arm has a new state.
 
-        The loop waits for these descriptors. :meth:`read` resets the descriptors of its arms.
-        For simulated arms the mapping is empty: the loop reads them once per period.
+        :meth:`read` resets the descriptors of its arms. Empty for simulated arms, which the loop
+        reads once per period.
         """
         return {}
 
@@ -196,7 +188,7 @@ class Backend(ABC, Generic[SettingsT]):
         """
 
     def command_gripper(self, arm: int, number: int, record: Vector) -> None:
-        """Start a gripper command, or store a measurement from the object of :meth:`make_gripper`.
+        """Start a gripper command, or store a measurement of the object from :meth:`make_gripper`.
 
         By default, measurements are stored in the state of the arm, and commands fail.
 
@@ -217,9 +209,6 @@ class Backend(ABC, Generic[SettingsT]):
         """Return the number of the object that a gripper has just grasped; 0 if it is unknown.
 
         Objects are numbered from 1, in the order of ``objects``.
-
-        Args:
-            arm: Index of the arm in the cell.
         """
         return 0
 
@@ -237,12 +226,8 @@ class Backend(ABC, Generic[SettingsT]):
     def configure(self, arm: int, settings: SettingsT) -> None:
         """Start to replace all settings of an arm, and return immediately.
 
-        :meth:`settings_responses` returns the result when the arm executes torques again. This
-        default implementation accepts all settings and does not use them.
-
-        Args:
-            arm: Index of the arm in the cell.
-            settings: New settings.
+        :meth:`settings_responses` returns the result later. By default, settings are accepted and
+        not used.
 
         Raises:
             BackendError: If the change cannot be started.
@@ -250,13 +235,7 @@ class Backend(ABC, Generic[SettingsT]):
         self._configured.append((arm, ""))
 
     def responds_to_configure(self, arm: int) -> bool:
-        """Return True if :meth:`settings_responses` will return a result for an arm.
-
-        The loop calls it after :meth:`configure`, to detect a plug-in that never responds.
-
-        Args:
-            arm: Index of the arm in the cell.
-        """
+        """Return True if :meth:`settings_responses` will return a result for an arm."""
         own = getattr(self.settings_responses, "__func__", None) is not Backend.settings_responses
         return own or any(index == arm for index, _ in self._configured)
 
@@ -266,8 +245,7 @@ class Backend(ABC, Generic[SettingsT]):
         Called in every cycle, until each :meth:`configure` has a result.
 
         Returns:
-            Index of each arm with a result, and the reason of a rejection. An empty reason means
-            that the arm uses the new settings.
+            Index of each arm with a result, and the reason of a rejection; empty if accepted.
         """
         answers, self._configured = self._configured, []
         return answers
@@ -276,10 +254,9 @@ class Backend(ABC, Generic[SettingsT]):
         """Set the pose and velocity of a movable object. Called only if :attr:`provides_time`.
 
         Args:
-            record: Index of the object (1 number), pose (7) and velocity (6), (14,). The pose is
-                position [m] and quaternion x y z w in the world. The velocity is the linear
-                velocity in the world [m/s], and the angular velocity in the axes of the object
-                [rad/s].
+            record: Index of the object, pose and velocity, (14,). The pose is position [m] and
+                quaternion x y z w in the world. The velocity is linear in the world [m/s], then
+                angular in object axes [rad/s].
         """
         raise BackendError(f"backend {type(self).__name__} cannot move objects")
 
@@ -290,8 +267,8 @@ class Backend(ABC, Generic[SettingsT]):
             record: Index and pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            Name of the arm, and penetration depth [m]. None if no arm is penetrated, if the depth
-            is as small as in a resting contact, or if the backend cannot tell.
+            Name of the arm, and penetration depth [m]. None without a penetration deeper than a
+            resting contact, or if the backend cannot compute it.
         """
         return None
 
@@ -302,8 +279,8 @@ class Backend(ABC, Generic[SettingsT]):
             record: Index and pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            None on success. Otherwise the name of the obstacle at this pose (an arm, an object or
-            ``floor``), and the penetration depth [m].
+            None on success. Otherwise the name of the obstacle (arm, object or ``floor``), and the
+            penetration depth [m].
         """
         raise BackendError(f"backend {type(self).__name__} cannot spawn objects")
 
@@ -312,9 +289,7 @@ class Backend(ABC, Generic[SettingsT]):
         raise BackendError(f"backend {type(self).__name__} cannot remove objects")
 
     def save(self) -> object | None:
-        """Return the complete state of arms and world for :meth:`load`.
-
-        None: the backend cannot save states, as with real arms.
+        """Return the complete state of arms and world for :meth:`load`; None if unsupported.
 
         Called between two cycles.
         """
@@ -335,13 +310,13 @@ class Backend(ABC, Generic[SettingsT]):
     def switch_interface(self, arm: int, interface: str) -> None:
         """Start to change the command interface of an arm at rest; returns at once.
 
-        After the change, the arm executes another array of its state: ``tau`` with ``effort``,
-        and ``joint_command`` with ``position`` or ``velocity``. Until then, :meth:`is_ready` is
-        False, ``tau`` is zero, and the first row of ``joint_command`` has the measured positions.
+        Afterwards, the arm executes ``tau`` with ``effort``, and ``joint_command`` with
+        ``position`` or ``velocity``. Until then, :meth:`is_ready` is False, ``tau`` is zero, and
+        the first row of ``joint_command`` has the measured positions.
 
         Args:
-            arm: Index in the cell.
-            interface: One of :attr:`interfaces`.
+            arm: Index of the arm in the cell.
+            interface: New command interface, one of :attr:`interfaces`.
 
         Raises:
             BackendError: If the change cannot be started.

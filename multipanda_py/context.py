@@ -39,21 +39,17 @@ def _six() -> Vector:
 class BumplessTransfer:
     """Torque and wrench of one arm that the next controllet continues (bumpless transfer).
 
-    For an arm at rest, the commanded torque is transferred, even if sensors measure a different
-    torque. For a moving arm, only the measured part of the commanded wrench is transferred; the
-    rest accelerates or brakes the arm. For an arm at rest without contact, all values are zero.
+    At rest, the commanded torque is transferred. In motion, only the measured part of the
+    commanded wrench is transferred. For an arm at rest without contact, all values are zero.
 
     Attributes:
         tau: Joint torques that keep the arm at rest, without damping, (n,) [Nm].
-        wrench_in_base: Wrench of ``tau`` at the tool point, exerted on the environment, (6,) [N,
-            Nm]. It excludes the nullspace part of ``tau``.
-        contact_in_base: Measured part of ``wrench_in_base``, (6,) [N, Nm]. The unmeasured part may
-            carry a load that is not in the settings of the robot.
-        load_mass: Mass of the load in the settings of the robot, without the tool [kg]. The robot
-            compensates its weight, so the wrenches exclude it.
-        requested_in_base: Wrench that users have requested from an earlier controllet of the arm,
-            (6,) [N, Nm]. A controllet with a force target adopts this request. Zero without a
-            request or without contact.
+        wrench_in_base: Wrench of ``tau`` on the environment at the tool, (6,) [N, Nm].
+        contact_in_base: Measured part of ``wrench_in_base``, (6,) [N, Nm].
+        load_mass: Mass of the load in the settings of the robot, without the tool [kg]. Wrenches
+            exclude its weight.
+        requested_in_base: Wrench that users have requested from an earlier controllet, (6,) [N,
+            Nm]. A controllet with a force target adopts it. Zero without request or contact.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(0))
@@ -85,8 +81,6 @@ class BumplessTransfer:
     def within(self, force: float) -> BumplessTransfer:
         """Return this transfer with torques and wrenches scaled down to a maximum force.
 
-        Load mass and request stay unchanged.
-
         Args:
             force: Maximum of :attr:`force` in the result [N].
         """
@@ -105,8 +99,7 @@ class BumplessTransfer:
     def missing_in_base(self) -> Vector:
         """Part of the requested wrench that the arm does not exert, (6,) [N, Nm].
 
-        It is ``requested_in_base`` minus the projection of ``wrench_in_base`` onto the direction
-        of ``requested_in_base``. Zero without a request.
+        It is ``requested_in_base`` minus the projection of ``wrench_in_base`` onto its direction.
         """
         requested = self.requested_in_base
         squared = float(np.dot(requested, requested))
@@ -117,9 +110,8 @@ class BumplessTransfer:
     def as_requested(self, jacobian: Matrix) -> BumplessTransfer:
         """Return a copy that adds :attr:`missing_in_base` to the wrench if it is small.
 
-        This keeps friction from reducing the force at each switch. The limit for the missing
-        wrench is the larger of :data:`COMPENSATED_FORCE` and :data:`COMPENSATED_FRACTION` of the
-        request, but at most half of the request. Above this limit, return this object.
+        The limit is the larger of :data:`COMPENSATED_FORCE` and :data:`COMPENSATED_FRACTION` of
+        the request, but at most half of the request. Above it, return this object.
 
         Args:
             jacobian: Jacobian of the tool, (6, n).
@@ -145,7 +137,7 @@ class BumplessTransfer:
         The message is empty if :attr:`is_significant` is False.
 
         Args:
-            name: Name of the arm, with which the message begins.
+            name: Name of the arm.
             fraction: Fraction of the force that the next controllet continues, 0 to 1.
         """
         if not self.is_significant:
@@ -164,7 +156,7 @@ class BumplessTransfer:
 
 
 def tool_wrench(state: ArmState, tau: Vector) -> Vector:
-    r"""Return the wrench F that joint torques exert at the tool, (6,) [N, Nm].
+    r"""Return the wrench F of joint torques at the tool along the base axes, (6,) [N, Nm].
 
     .. math:: F = \Lambda J M^{-1} \tau
 
@@ -174,9 +166,6 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
     Args:
         state: State of the arm.
         tau: Joint torques, (n,) [Nm].
-
-    Returns:
-        Wrench along the axes of the base.
     """
     space = state.operational_space()
     wrench: Vector = space.inertia.dot(space.minv_jt.T.dot(tau))
@@ -184,11 +173,10 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
 
 
 def fraction_of(reached: Vector, desired: Vector) -> float:
-    """Return the reached fraction of a desired wrench, 1 if it is reached.
+    """Return the fraction of a desired wrench that is reached, 1 for the whole wrench.
 
-    The fraction is the component of the reached force along the desired force, divided by the
-    desired force. If the desired force is below :data:`SMALL_FORCE`, the fraction is computed
-    from the torques.
+    It is the component of the reached force along the desired force, divided by the desired force.
+    For a desired force below :data:`SMALL_FORCE`, it is computed from the torques.
 
     Args:
         reached: Reached wrench, (6,) [N, Nm].
@@ -210,7 +198,7 @@ def bounded_error(error: Vector, clip: Vector) -> None:
 
     Args:
         error: Pose error, (6,) [m, rad].
-        clip: Maximum pose error that the controllet allows per axis, (6,) [m, rad].
+        clip: Maximum pose error per axis, (6,) [m, rad].
     """
     beyond = (np.abs(error) / np.minimum(clip, MAX_POSE_ERROR)).tolist()
     for start in (0, 3):
@@ -234,13 +222,11 @@ class Context:
         other_states: Live states of ``other_arms``, in the same order.
         objects: Objects in the scene.
         object_poses: Live poses of the movable objects in the world, (n, 7): position [m],
-            quaternion w x y z. Absent objects are parked far from the cell.
-        contact_classes: Obstacles that the own grippers are meant to approach, ``objects`` or
-            ``grippers``; see :attr:`.Controllet.contact_classes`.
-        leader_arms: Indices of own arms that a person guides; see
-            :attr:`.Controllet.leader_arms`.
-        allowed_contacts: Pairs of names of bodies that are meant to touch: arms, ``arm/gripper``,
-            objects, floor.
+            quaternion w x y z. Absent objects are far from the cell.
+        contact_classes: Obstacles that the own grippers may approach: ``objects`` or ``grippers``.
+        leader_arms: Indices of own arms that a person guides.
+        allowed_contacts: Pairs of bodies that may touch, by name: arms, ``arm/gripper``, objects,
+            floor.
         notices: Messages that the loop has not reported yet; see :meth:`notify`.
     """
 
@@ -258,8 +244,7 @@ class Context:
     def notify(self, text: str) -> None:
         """Report a message to the user as an event, after the update of this cycle.
 
-        Use it for conditions that are not faults, such as a limit that has become active. Call it
-        once when the condition starts, not every cycle: excess messages are dropped.
+        Call it once when a condition starts, such as an active limit: excess messages are dropped.
 
         Raises:
             TypeError: If the message is not a string.
@@ -277,7 +262,7 @@ class Context:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints of each own arm, if it is the same for all of them.
+        """Number of joints of each own arm, if it is equal for all.
 
         Raises:
             ConfigurationError: If own arms have different numbers of joints.
@@ -299,11 +284,7 @@ class Context:
         return [np.zeros(n) for n in self.joints]
 
     def per_arm(self, value: JointVector) -> tuple[Vector, ...]:
-        """Convert the value of a parameter to one array per own arm, (n,) each.
-
-        Args:
-            value: Value of a parameter that :func:`.joint_vector` declares.
-        """
+        """Convert the value of a :func:`.joint_vector` to one array per own arm, (n,) each."""
         return value if isinstance(value, tuple) else (value,) * self.n_arms
 
     @property

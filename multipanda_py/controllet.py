@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 class JointVectors(tuple[Vector, ...]):
     """Tuple of one joint vector per arm, (n,) each, whose arrays are never replaced.
 
-    ``vectors[arm][:] = ...``, ``vectors[arm] += ...`` and ``vectors[arm] = ...`` all write into
-    the existing array. The loop reads this array. In a list, ``vectors[arm] = ...`` would replace
-    it, and the loop would miss the new values.
+    ``vectors[arm] = ...`` writes into the existing array, which the loop reads.
     """
 
     __slots__ = ()
 
     def __setitem__(self, arm: int, value: ArrayLike) -> None:
-        """Copy the value into the vector of one arm.
+        """Copy numbers into the vector of one arm.
 
         Raises:
             ValueError: If the shape differs.
@@ -60,7 +58,7 @@ class JointVectors(tuple[Vector, ...]):
         Thread: any, before the loop runs.
         """
         vectors = result if isinstance(result, (list, tuple)) else ()
-        if [_shape(vector) for vector in vectors] != [(n,) for n in joints]:
+        if [_shape_of_floats(vector) for vector in vectors] != [(n,) for n in joints]:
             raise TypeError(
                 f"{name}: got {_words(result)}, allowed one float64 array per arm with "
                 f"{' and '.join(map(str, joints))} numbers. "
@@ -69,8 +67,7 @@ class JointVectors(tuple[Vector, ...]):
         return vectors if isinstance(vectors, cls) else cls(vectors)
 
 
-def _shape(vector: object) -> tuple[int, ...] | None:
-    """Return the shape of a float64 array, and None for any other object."""
+def _shape_of_floats(vector: object) -> tuple[int, ...] | None:
     if isinstance(vector, np.ndarray) and vector.dtype == np.float64:
         shape: tuple[int, ...] = vector.shape
         return shape
@@ -110,49 +107,38 @@ class ReferenceLimiter(Protocol):
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Distance from the measured joint positions to the reference, (n,) [rad]; None:
-                zero.
+            ahead: Reference minus measured joint positions, (n,) [rad]; None for zero.
         """
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`velocity_scale` slows a reference, as a text for users.
-
-        The text is empty without a reason.
+        """Return the reason why :meth:`velocity_scale` slows a reference; empty if it does not.
 
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Distance from the measured joint positions to the reference, (n,) [rad]; None:
-                zero.
+            ahead: Reference minus measured joint positions, (n,) [rad]; None for zero.
         """
 
 
 class Controllet(ABC, Generic[TargetT, ParamsT]):
     """Control law that owns one or more arms while it is active.
 
-    A subclass names its ``Params`` dataclass and its ``Target`` type, sets the initial target in
-    :meth:`on_activate` and writes torques in :meth:`update`. Its only inputs are states and
-    targets: it uses no ROS, no clock and no files. The number of arms is ``len(states)``, so a
-    loop over the arms extends a controllet for one arm to any number.
+    A subclass sets the initial target in :meth:`on_activate` and writes torques in :meth:`update`.
+    It depends on states and targets only, not on ROS, clocks or files.
 
     Attributes:
         params: Current parameters; replaced as a whole between two cycles.
         tau: Output of :meth:`update`: torques without gravity, (n,) per arm [Nm].
         command: Output of :meth:`update` if ``command_interface`` is not effort: joint positions
-            [rad] or velocities [rad/s], (n,) per arm; ``tau`` is then ignored. With effort, the
-            same arrays as ``tau``.
+            [rad] or velocities [rad/s], (n,) per arm. With effort, the same arrays as ``tau``.
         context: Own arms and their environment.
-        followed: References that the controllet plans itself, by name of the channel, one array
-            per arm. The loop records them instead of the targets of this channel. Write to these
-            arrays in place.
-        report: Numbers that the loop publishes in each cycle, (12,), in the order of
-            ``report_names``.
-        reference_limiters: Features of the instance that limit the reference speed, for example at
-            obstacles.
-        is_free: True for each arm whose tool has a direction without a spring (free direction).
-            Write it in :meth:`on_activate` and :meth:`update`. Features such as ``nullspace`` then
-            add no energy to motions in this direction; see :meth:`free_velocity`.
-        min_scale_arm: Index of the arm whose stiffness is reduced most, if ``report_names`` has
+        followed: References that the controllet plans itself, by channel, one array per arm. The
+            loop records them instead of the targets. Write to these arrays in place.
+        report: Numbers that the loop publishes in each cycle, (12,), named by ``report_names``.
+        reference_limiters: Features of the instance that limit the reference speed.
+        is_free: True for each arm whose tool has a direction without a spring. Write it in
+            :meth:`on_activate` and :meth:`update`; see :meth:`free_velocity`.
+        min_scale_arm: Index of the arm whose stiffness is reduced most, for the report
             :data:`.STIFFNESS_SCALE`; -1 for the object that the arms hold.
 
     Thread: control, except the constructor and :meth:`check_params`, which any thread may call.
@@ -187,12 +173,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     each other, collision avoidance moves the other arms only."""
 
     def __init__(self, context: Context, params: ParamsT) -> None:
-        """Allocate everything that :meth:`update` needs, before the loop runs.
-
-        Args:
-            context: Own arms and their environment.
-            params: Initial parameters.
-        """
+        """Allocate everything that :meth:`update` needs, before the loop runs."""
         self.context = context
         self.params = params
         self.tau = JointVectors(context.joint_zeros())
@@ -222,20 +203,15 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         return ()
 
     def on_parameters(self) -> None:
-        """Recompute values that depend on ``params`` only, such as square roots of gains.
-
-        Called between two cycles.
-        """
+        """Recompute values that depend on ``params`` only. Called between two cycles."""
 
     def on_target(self, channel: str, arm_index: int, target: TargetT) -> None:
-        """Precompute values that depend on a new target. ``target`` already contains it.
-
-        Called before the update of the same cycle.
+        """Precompute values that depend on a new target, before the update of the same cycle.
 
         Args:
-            channel: Name of the channel that received a value.
+            channel: Name of the channel that received a target.
             arm_index: Index of the arm; 0 for channels of the whole instance.
-            target: Target of the instance.
+            target: Target of the instance, which already contains the new target.
         """
 
     @abstractmethod
@@ -252,10 +228,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def on_transfer(
         self, states: Sequence[ArmState], target: TargetT, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Continue with the force of the previous controllet, right after :meth:`on_activate`.
+        """Continue the force of the previous controllet, right after :meth:`on_activate`.
 
-        If possible, move the initial target so that the torque at rest equals that of
-        ``transfers``: no motion occurs and no force is lost. By default the force is released.
+        Move the initial target so that the torque at rest equals that of ``transfers``. By default
+        the force is released.
 
         Args:
             states: States as for :meth:`on_activate`.
@@ -264,8 +240,6 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
         Returns:
             Message to the user about the preserved force; empty if no force was transferred.
-
-        Called at the start of the first cycle.
         """
         return "; ".join(
             filter(None, (h.describe(state.name, 0.0) for state, h in zip(states, transfers)))
@@ -276,8 +250,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     ) -> Vector | None:
         """Return the wrench that users request of an arm, even if it is not reached.
 
-        While the arm is in contact, the loop passes this request to the next controllet. The loop
-        also reports to users if the measured force stays below the request.
+        The loop passes it to the next controllet, and reports a measured force that stays below
+        it.
 
         Args:
             arm: Index of the arm.
@@ -285,9 +259,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             target: Current target.
 
         Returns:
-            Wrench on the environment along the axes of the base, (6,) [N, Nm]; zero if none is
-            requested. None: the controllet has no force target, and the request to an earlier
-            controllet stays valid until a user sends a target to this one.
+            Wrench on the environment along the base axes, (6,) [N, Nm]; zero without a request.
+            None without a force target: the request to an earlier controllet stays valid.
 
         Called between two updates.
         """
@@ -306,11 +279,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity that moves the tool in its free directions, (n,) [rad/s].
+        """Return the joint velocity of tool motion in directions without a spring, (n,) [rad/s].
 
-        A direction of the tool is free if no spring of the controllet acts in it. By default, all
-        directions are free: the result moves the tool with its measured twist. Called in every
-        cycle after the update while ``is_free`` of the arm is True.
+        By default, no direction has a spring: the result moves the tool with its measured twist.
+        Called after each update while ``is_free`` of the arm is True.
 
         Args:
             arm: Index of the arm in this controllet.
@@ -322,9 +294,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         return velocity
 
     def velocity_scale(self, arm: int, dq: Vector) -> float:
-        """Return the allowed fraction of a reference's joint velocity, 0 to 1.
-
-        It is the smallest fraction that one of the ``reference_limiters`` allows.
+        """Return the smallest fraction of a velocity that ``reference_limiters`` allow, 0 to 1.
 
         Args:
             arm: Index of the arm in this controllet.
@@ -335,7 +305,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         )
 
     def blocked_by(self, arm: int, dq: Vector) -> str:
-        """Return a text with the reasons why ``reference_limiters`` stop a reference.
+        """Return the reasons why ``reference_limiters`` stop a reference, as a text for users.
 
         Args:
             arm: Index of the arm in this controllet.
@@ -345,4 +315,4 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         return "; ".join(words) or "a feature limits the speed"
 
     def on_deactivate(self) -> None:
-        """Reset state that must not survive until the next activation."""
+        """Reset values that must not survive until the next activation."""

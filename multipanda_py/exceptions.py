@@ -50,7 +50,7 @@ class FileRejected(MultipandaError, OSError):
 
 
 class UnknownName(ConfigurationError, LookupError):
-    """Raised if a name does not exist. Lists the known names.
+    """Raised if a name does not exist. The message lists the known names.
 
     Args:
         kind: Kind of the name, such as "arm", with which the message begins.
@@ -116,7 +116,7 @@ class RecoveryFailed(MultipandaError, RuntimeError):
     """Raised if arms still have a fault after a recovery.
 
     Attributes:
-        reasons: Kind and text of the fault that is still latched, by arm.
+        reasons: Kind and text of the latched fault, by arm.
     """
 
     def __init__(self, text: str, reasons: Mapping[str, str] | None = None) -> None:
@@ -157,12 +157,7 @@ class RenderingUnavailable(MultipandaError, RuntimeError):
 
 
 class MissingExtra(MultipandaError, ModuleNotFoundError):
-    """Raised if a library is not installed; the message names the pip extra to install.
-
-    Args:
-        text: Message with the pip extra.
-        module: Name of the missing module.
-    """
+    """Raised if a library is not installed; the message names the pip extra to install."""
 
     def __init__(self, text: str, module: str) -> None:
         super().__init__(text)

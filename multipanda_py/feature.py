@@ -18,12 +18,10 @@ from multipanda_py.targets import Channel
 class Feature(Generic[ParamsT]):
     """Add-on of a controllet, which adds torques to its output or modifies its target.
 
-    :meth:`add` adds torques after the update of the controllet. Two more methods are called only
-    if a subclass defines them: :meth:`on_target` when a target arrives, and :meth:`prepare` at the
-    start of every cycle. Both may modify the target before the controllet reads it.
+    :meth:`add` adds torques after the update of the controllet. :meth:`on_target` and
+    :meth:`prepare` may modify the target before the update.
 
-    Every feature also has the parameter ``enabled``. When it changes, torques fade in or out. In a
-    disabled feature, :meth:`prepare` is called until :attr:`settled` is True.
+    Every feature also has the parameter ``enabled``. When it changes, torques fade in or out.
 
     Attributes:
         context: Arms of the controllet and their environment.
@@ -54,20 +52,12 @@ class Feature(Generic[ParamsT]):
     def is_implicit_for(cls, controllet_class: type[Controllet[Any, Any]]) -> bool:
         """Return True if a controllet gets this feature without an entry in the cell file.
 
-        Called for the features in :data:`AUTOMATIC_FEATURES` only.
-
-        Args:
-            controllet_class: Class of the controllet.
+        Called only for :data:`AUTOMATIC_FEATURES`.
         """
         return False
 
     def __init__(self, context: Context, params: ParamsT) -> None:
-        """Allocate everything that :meth:`add` needs, before the loop runs.
-
-        Args:
-            context: Own arms and their environment.
-            params: Initial parameters.
-        """
+        """Allocate everything that :meth:`add` needs, before the loop runs."""
         self.context = context
         self.params = params
         self.reference_limiters: list[Feature[Any]] = []
@@ -78,7 +68,7 @@ class Feature(Generic[ParamsT]):
         """Recompute values that depend on ``params`` only. Called between two cycles."""
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Reset the state of an earlier activation.
+        """Reset values of an earlier activation.
 
         Args:
             states: Measured states, one per arm of the controllet.
@@ -88,9 +78,9 @@ class Feature(Generic[ParamsT]):
     def on_transfer(
         self, states: Sequence[ArmState], target: Any, transfers: Sequence[BumplessTransfer]
     ) -> None:
-        """Continue torques of the previous controllet that the new one does not continue itself.
+        """Continue torques of the previous controllet that the new controllet does not continue.
 
-        Called right after :meth:`on_activate`. By default the feature continues nothing.
+        Called right after :meth:`on_activate`. By default the feature continues no torque.
 
         Args:
             states: States as for :meth:`on_activate`.
@@ -99,20 +89,11 @@ class Feature(Generic[ParamsT]):
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start the feature when it is enabled; by default the same as :meth:`on_activate`.
-
-        Args:
-            states: States of the current cycle, one per arm of the controllet.
-            target: Current target of the controllet.
-        """
+        """Start the feature when it is enabled; by default the same as :meth:`on_activate`."""
         self.on_activate(states, target)
 
     def is_free(self, arm: int) -> bool:
-        """Return True if the controllet has no stiffness in some direction of an arm's tool.
-
-        Args:
-            arm: Index of the arm in the controllet.
-        """
+        """Return True if the controllet has no stiffness in some direction of an arm's tool."""
         return self.controllet is not None and self.controllet.is_free[arm]
 
     @property
@@ -132,28 +113,25 @@ class Feature(Generic[ParamsT]):
         return False
 
     def on_target(self, channel: str, arm_index: int, target: Any) -> None:
-        """Process a new target. ``target`` already contains it.
+        """Process a new target, before ``on_target`` of the controllet.
 
         Args:
-            channel: Name of the channel that received a value.
+            channel: Name of the channel that received a target.
             arm_index: Index of the arm; 0 for channels of the whole controllet.
-            target: Target, which may be changed before the controllet reads it.
-
-        Called before ``on_target`` of the controllet.
+            target: Target of the controllet, which already contains the new target; may be
+                changed.
         """
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
-        """Modify ``target`` before the update of the controllet.
+        """Modify ``target`` in every cycle, before the update of the controllet.
 
-        Features are called one after another, by :attr:`order`. In every cycle, the first one
-        receives the target as the user requested it, without modifications of earlier cycles.
+        Features are called by :attr:`order`. The first one receives the target as the user
+        requested it, without modifications of earlier cycles.
 
         Args:
             states: States, one per arm of the controllet.
             target: Target of the controllet, modified in place.
             period: Time since the last update [s].
-
-        Called in every cycle.
         """
 
     @property
@@ -174,29 +152,24 @@ class Feature(Generic[ParamsT]):
     def velocity_scale(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the allowed fraction of a reference's joint velocity, 0 to 1.
 
-        Called by controllets and features before they move a reference.
+        Controllets and other features call it before they move a reference, before :meth:`add`.
 
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Distance from the measured joint positions to the reference, (n,) [rad]; None:
-                zero.
-
-        Called in the update of the controllet, before :meth:`add` of the same cycle.
+            ahead: Reference minus measured joint positions, (n,) [rad]; None for zero.
         """
         return 1.0
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`velocity_scale` slows a reference, as a text for users.
+        """Return the reason why :meth:`velocity_scale` slows a reference; empty if it does not.
 
-        The text is empty without a reason. Called once, after a reference has stopped or a motion
-        has ended.
+        Called once, after a reference has stopped or a motion has ended.
 
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Distance from the measured joint positions to the reference, (n,) [rad]; None:
-                zero.
+            ahead: Reference minus measured joint positions, (n,) [rad]; None for zero.
         """
         return ""
 
@@ -204,9 +177,9 @@ class Feature(Generic[ParamsT]):
     def is_projected(self) -> bool:
         """True if :meth:`add` projects all its torques to the dynamically consistent nullspace.
 
-        If several projected features of a controllet override :meth:`before_projection`, the loop
-        calls that method instead of :meth:`add`, and projects the sum of their torques once.
-        The value may depend on the parameters.
+        For several such features with :meth:`before_projection`, the loop calls this method
+        instead of :meth:`add`, and projects the sum of their torques. The value may depend on the
+        parameters.
         """
         return False
 
@@ -214,28 +187,24 @@ class Feature(Generic[ParamsT]):
         """Return the torques of the feature before their projection to the nullspace.
 
         The result has one array (n,) per arm [Nm], or None for an arm without torque. The caller
-        may overwrite these arrays, so do not return an array that has to keep its values.
+        may overwrite these arrays. Called in every cycle, instead of :meth:`add`.
 
         Args:
             states: States, one per arm of the controllet.
             target: Target of the controllet.
-
-        Called in every cycle, instead of :meth:`add`.
         """
         return [None] * len(states)
 
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of this feature to those of the controllet.
+        """Add the torques of this feature to those of the controllet, in every cycle.
 
         Args:
             states: States, one per arm of the controllet.
             target: Target of the controllet.
             tau: Torques, modified in place, (n,) per arm [Nm].
             period: Time since the last update [s].
-
-        Called in every cycle.
         """
 
 
@@ -245,7 +214,7 @@ AUTOMATIC_FEATURES = ("governor",)
 
 @dataclass(frozen=True)
 class Switch:
-    """Parameter ``enabled`` that every feature has in addition to its ``Params``."""
+    """Declaration of the parameter ``enabled`` of every feature."""
 
     enabled: bool = flag(True, doc="enables the feature, which fades in and out")
 
@@ -264,15 +233,11 @@ def feature_specs(name: str, params: type, robots: Robots | None = None) -> tupl
 def feature_names(
     law: type[Controllet[Any, Any]], chosen: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the names of all features of a controllet in a cell.
-
-    They are the features of the cell file, and those of :data:`AUTOMATIC_FEATURES` that suit the
-    controllet.
+    """Return the names of all features of a controllet, with those of :data:`AUTOMATIC_FEATURES`.
 
     Args:
         law: Class of the controllet.
-        chosen: Features that the cell file lists for the controllet; None: default features of
-            the class.
+        chosen: Features in the cell file; None for the default features of the class.
     """
     names = law.default_features if chosen is None else chosen
     standing = (n for n in AUTOMATIC_FEATURES if registry.find("features", n).is_implicit_for(law))

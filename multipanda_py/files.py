@@ -34,7 +34,7 @@ def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
 
     Args:
         path: Path of the file.
-        max_size: Maximum size of the file [bytes]; None: no limit, for files read in blocks.
+        max_size: Maximum size of the file [bytes]; None for no limit.
 
     Raises:
         FileRejected: If it is not a regular file, or is larger than ``max_size``.
@@ -60,21 +60,18 @@ def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
 
 
 def parts_of(path: str | Path) -> Iterator[bytes]:
-    """Yield the content of a file in blocks, for example to compute a digest.
-
-    Raises the errors of :func:`open_regular`.
-    """
+    """Yield the content of a file in blocks. Raises the errors of :func:`open_regular`."""
     with open_regular(path, MAX_RECORDING_SIZE) as file:
         while part := file.read(_PART):
             yield part
 
 
 def check_regular(path: str | Path, max_size: int | None = None) -> None:
-    """Check a file as :func:`open_regular` does, before a library opens it by its path.
+    """Check a file like :func:`open_regular`, and raise its errors.
 
     Args:
         path: Path of the file.
-        max_size: Maximum size of the file [bytes]; None: no limit.
+        max_size: Maximum size of the file [bytes]; None for no limit.
     """
     open_regular(path, max_size).close()
 
@@ -99,8 +96,7 @@ def read_text(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> str:
     """Return the UTF-8 text of a regular file of at most ``max_size`` bytes.
 
     Raises:
-        FileRejected: If it is not a regular file, is larger, or is not UTF-8. The message has no
-            content of the file.
+        FileRejected: If it is not a regular file, is larger, or is not UTF-8.
         OSError: If it cannot be read.
     """
     content = read_bytes(path, max_size)
@@ -131,13 +127,11 @@ _CLOSES = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 class PlainLoader(SafeLoader):  # type: ignore[misc]
     """YAML loader that reads integers as decimal, hexadecimal (0x) or octal (leading 0).
 
-    It does not parse the base-60 numbers of YAML 1.1 (1:30:00), which takes too long for long
-    texts.
+    It does not parse the base-60 numbers of YAML 1.1 (1:30:00).
     """
 
 
 def _construct_int(_: Any, node: yaml.ScalarNode) -> int | float:
-    """Read an integer; an integer beyond 64 bits becomes a float."""
     text = node.value.lower().lstrip("+-")
     base = 16 if text.startswith("0x") else 8 if len(text) > 1 and text[0] == "0" else 10
     try:
@@ -171,16 +165,12 @@ def key_names(keys: Iterable[Any]) -> list[str]:
 def load(text: str, loader: Any = PlainLoader) -> Any:
     """Return the data of a YAML text with one document.
 
-    Args:
-        text: YAML text.
-        loader: Loader class of PyYAML.
-
     Raises:
-        yaml.YAMLError: If the text is not valid, has aliases (``*name``), is nested deeper than
-            ``MAX_DEPTH``, or has more than ``MAX_NODES`` values.
+        yaml.YAMLError: If the text is invalid, has aliases (``*name``), or exceeds ``MAX_DEPTH``
+            or ``MAX_NODES``.
     """
     try:
-        _check(text, loader)
+        _refuse_costly_yaml(text, loader)
         return yaml.load(text, loader)
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         # These errors mean that a YAML tag does not fit its value.
@@ -199,12 +189,7 @@ def read_plain(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
 
 
 def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT_SIZE) -> Any:
-    """Return the data of a YAML file.
-
-    Args:
-        path: Path of the file.
-        loader: Loader class of PyYAML.
-        max_size: Maximum size of the file [bytes].
+    """Return the data of a YAML file of at most ``max_size`` bytes, from a PyYAML loader class.
 
     Raises:
         ConfigurationError: If the file cannot be read, or is not valid YAML.
@@ -218,9 +203,9 @@ def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT_SIZE) -> Any:
 
 
 def fault_of(error: yaml.YAMLError) -> str:
-    """Return position and kind of a YAML error as text, without content of the YAML file.
+    """Return position and kind of a YAML error as text, without content of the file.
 
-    The content may be secret: a ROS client may name any file, and other users can read messages.
+    The content may be secret, and other users can read messages.
     """
     if isinstance(error, yaml.reader.ReaderError):
         return f"character {error.position}: {error.reason}"
@@ -232,8 +217,7 @@ def fault_of(error: yaml.YAMLError) -> str:
     return location + (reason[0].strip() if reason else "")
 
 
-def _check(text: str, loader: Any) -> None:
-    """Reject a YAML text that takes long to process: aliases, deep nesting or many values."""
+def _refuse_costly_yaml(text: str, loader: Any) -> None:
     depth = nodes = 0
     for event in yaml.parse(text, loader):
         mark: Any = event.start_mark

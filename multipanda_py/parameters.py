@@ -37,8 +37,7 @@ class Spec:
     """Type, default and bounds of one parameter.
 
     Attributes:
-        name: Name in files and in ROS. For a parameter of a feature it begins with the name of the
-            feature: ``nullspace.stiffness``.
+        name: Name in files and ROS, with the feature as prefix: ``nullspace.stiffness``.
         kind: Kind of value: ``number``, ``integer``, ``vector``, ``flag``, ``choice`` or ``text``.
         default: Default value.
         unit: SI unit, or an empty string.
@@ -46,8 +45,7 @@ class Spec:
         high: Maximum value; for vectors one for all elements, or one per element.
         options: Allowed values of a choice.
         doc: Description in one line.
-        read_only: True if the value is read at the start and cannot change later; for settings of
-            backends.
+        read_only: True if a setting of a backend cannot change after the start.
         exclusive_low: True if values must be above ``low``, not equal to it.
         per_joint: True if the value has one number per joint of the robot.
     """
@@ -65,7 +63,7 @@ class Spec:
     per_joint: bool = False
 
     def __post_init__(self) -> None:
-        """Check the number of bounds, and that the default is allowed.
+        """Check the number of bounds, and that the default is within them.
 
         Raises:
             ValueError: If the declaration is invalid.
@@ -102,15 +100,14 @@ class Spec:
         unit = f" {self.unit}" if self.unit else ""
         runs = [(pair, len(list(run))) for pair, run in itertools.groupby(self.bounds)]
         if len(runs) > 1:
-            parts = (f"{count} in {self._range(low, high)}" for (low, high), count in runs)
+            parts = (f"{count} in {self._interval_text(low, high)}" for (low, high), count in runs)
             return f"{kind.rstrip(',')}, {', then '.join(parts)}{unit}"
         low, high = self.bounds[0]
         if math.isinf(low) and math.isinf(high):
             return f"{kind.rstrip(',')}, finite"
-        return f"{kind} in {self._range(low, high)}{unit}"
+        return f"{kind} in {self._interval_text(low, high)}{unit}"
 
-    def _range(self, low: float, high: float) -> str:
-        """Return the interval in mathematical notation; a round bracket excludes the bound."""
+    def _interval_text(self, low: float, high: float) -> str:
         return f"{'(' if self.exclusive_low else '['}{low:g}, {high:g}]"
 
     @property
@@ -127,7 +124,7 @@ class Spec:
 
         Args:
             value: Value to check.
-            path: Location of the value, such as a section of the cell file, for error messages.
+            path: Location of the value for error messages, such as a section of the cell file.
 
         Raises:
             ParameterRejected: If its type, length, bounds or finiteness do not fit.
@@ -211,7 +208,7 @@ class RobotDefaults(Protocol):
         """
 
     def unit(self, of: str) -> str:
-        """Return a unit for the joints of this robot, which may be prismatic.
+        """Return a unit, adapted to prismatic joints if the robot has them.
 
         Args:
             of: Unit for revolute joints, such as ``Nm/rad``.
@@ -237,10 +234,10 @@ def number(
     Args:
         default: Default value.
         unit: Unit, such as ``N/m``; empty for a pure number.
-        low: Smallest allowed value.
-        high: Largest allowed value.
+        low: Minimum value.
+        high: Maximum value.
         doc: Description without a final period.
-        read_only: True if the value cannot change after the start; for settings of backends.
+        read_only: True if a setting of a backend cannot change after the start.
         exclusive_low: True if ``low`` itself is not allowed.
     """
     value = float(default)
@@ -256,12 +253,12 @@ def integer(
     doc: str = "",
     read_only: bool = False,
 ) -> Any:
-    """Declare an integer; see :func:`number` for the arguments."""
+    """Declare an integer parameter; see :func:`number` for the arguments."""
     return _field(Spec("", "integer", default, unit, low, high, (), doc, read_only))
 
 
 def text(default: str, *, read_only: bool, doc: str = "") -> Any:
-    """Declare a text, such as an address.
+    """Declare a text setting, such as an address.
 
     It must be ``read_only``: later changes reach the loop as numbers only.
     """
@@ -277,9 +274,9 @@ def vector(
     read_only: bool = False,
     exclusive_low: bool = False,
 ) -> Any:
-    """Declare a vector of fixed length, which is the number of default elements.
+    """Declare a vector parameter; the number of defaults sets its length.
 
-    ``unit`` is for all elements or for groups of elements, such as ``N/m, Nm/rad``. ``low`` and
+    ``unit`` is for all elements, or for groups of elements, such as ``N/m, Nm/rad``. ``low`` and
     ``high`` have one bound for all elements or one per element. For other arguments see
     :func:`number`.
     """
@@ -290,10 +287,7 @@ def vector(
 
 @dataclass(frozen=True)
 class _JointVector:
-    """Declaration of a :func:`joint_vector`, before the robots of the controllet are known.
-
-    A string as default or bound is the name of a quantity of the robot.
-    """
+    """Declared :func:`joint_vector`; a text as default or bound names a quantity of the robot."""
 
     default: float | str
     low: float | str
@@ -303,10 +297,6 @@ class _JointVector:
     arm: int | None
 
     def specs(self, name: str, robots: Robots) -> tuple[Spec, ...]:
-        """Return one spec with the name ``name`` if it is the same for all robots.
-
-        If defaults or bounds differ between robots, return one per arm, named ``<name>.<arm>``.
-        """
         each = [self.of_one(robot) for robot in robots.values()]
         if len({(tuple(spec.default), spec.bounds) for spec in each}) == 1:
             return (dataclasses.replace(each[0], name=name),)
@@ -340,17 +330,16 @@ def joint_vector(
 ) -> Any:
     """Declare a vector with one number per joint of the controlled robots.
 
-    The value is a :data:`JointVector`: one array for all arms, or one per arm if their robots
-    differ.
+    The value is a :data:`JointVector`: one array for all arms, or one per arm if robots differ.
 
     Args:
-        default: One number for all joints, or the name of a quantity of the robot. Quantities are
-            the keys of :attr:`.Robot.figures`, and joint limits such as ``torque``.
+        default: One number for all joints, or the name of a robot quantity: a key of
+            :attr:`.Robot.figures`, or a joint limit such as ``torque``.
         unit: SI unit.
         low: Minimum value, a number or the name of a quantity.
         high: Maximum value, a number or the name of a quantity.
         doc: Description in one line.
-        arm: Index of the arm in the controllet, for a parameter of one arm; None: all arms.
+        arm: Index of the only arm that has the parameter; None for all arms.
     """
     declared = _JointVector(default, low, high, unit, doc, arm)
 
@@ -361,12 +350,12 @@ def joint_vector(
 
 
 def flag(default: bool, *, doc: str = "", read_only: bool = False) -> Any:
-    """Declare a boolean."""
+    """Declare a boolean parameter."""
     return _field(Spec("", "flag", default, doc=doc, read_only=read_only))
 
 
 def choice(default: str, *, options: Sequence[str], doc: str = "", read_only: bool = False) -> Any:
-    """Declare a choice between named options."""
+    """Declare a parameter with a fixed set of allowed texts."""
     return _field(
         Spec("", "choice", default, options=tuple(options), doc=doc, read_only=read_only)
     )
@@ -374,7 +363,7 @@ def choice(default: str, *, options: Sequence[str], doc: str = "", read_only: bo
 
 @dataclass(frozen=True)
 class NoParams:
-    """Empty set of parameters."""
+    """``Params`` class of a controllet or feature without parameters."""
 
 
 def specs_by_field(
@@ -387,11 +376,10 @@ def specs_by_field(
     Args:
         params: Dataclass of the parameters.
         prefix: Prefix of every name, such as ``nullspace.`` for a feature.
-        robots: Robots by name of the arm, for joint vectors; None: one default robot.
+        robots: Robots by name of the arm; None for one default robot.
 
     Raises:
-        ConfigurationError: If ``params`` is not a dataclass, or a field is not declared by a
-            function of this module.
+        ConfigurationError: If ``params`` is not a dataclass, or has an undeclared field.
     """
     path = f"{params.__module__}.{params.__qualname__}" if isinstance(params, type) else "Params"
     _refuse_undeclared(params, path)
@@ -402,7 +390,7 @@ def specs_by_field(
             specs[field.name] = (dataclasses.replace(declared, name=name),)
             continue
         try:
-            specs[field.name] = declared.specs(name, _of_some(robots, declared.arm))
+            specs[field.name] = declared.specs(name, _robots_of_arm(robots, declared.arm))
         except ValueError as error:  # Bounds or default do not fit this robot.
             raise ConfigurationError(f"{path}: {field.name}: {error}") from error
     return specs
@@ -434,13 +422,7 @@ def _field(spec: Spec) -> Any:
     return dataclasses.field(default=spec.default, metadata={_KEY: spec})
 
 
-def _of_some(robots: Robots | None, arm: int | None) -> Robots:
-    """Return the robots to which a joint vector applies, by name of the arm.
-
-    Args:
-        robots: Robots of the controllet by name of the arm; None: the default robot.
-        arm: Index of the arm in the controllet, for a vector of one arm; None: all arms.
-    """
+def _robots_of_arm(robots: Robots | None, arm: int | None) -> Robots:
     if robots is None:
         return {"": default_robot()}
     return robots if arm is None else dict([[*robots.items()][arm]])
@@ -455,7 +437,7 @@ class ParameterSet(Generic[_P]):
     Args:
         params: Dataclass of the parameters.
         prefix: Prefix of every name, such as ``nullspace.`` for a feature.
-        robots: Robots by name of the arm, for joint vectors; None: one default robot.
+        robots: Robots by name of the arm; None for one default robot.
 
     Attributes:
         params: Dataclass of the parameters.
@@ -472,11 +454,7 @@ class ParameterSet(Generic[_P]):
         self.width = sum(spec.width for spec in self.specs)
 
     def encode(self, values: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return the values of all parameters as one array, (width,).
-
-        Args:
-            values: Value of each parameter by name, already checked.
-        """
+        """Return the checked values of all parameters as one array, (width,)."""
         flat: list[float] = []
         for spec in self.specs:
             value = values[spec.name]
@@ -487,11 +465,7 @@ class ParameterSet(Generic[_P]):
         return np.array(flat, dtype=np.float64)
 
     def decode(self, flat: NDArray[np.float64]) -> _P:
-        """Return an object of the ``Params`` class with the values of an array.
-
-        Args:
-            flat: Array from :meth:`encode`, (width,).
-        """
+        """Return an object of the ``Params`` class from an array of :meth:`encode`, (width,)."""
         arguments, start = {}, 0
         for field, specs in self._fields.items():
             values = []
@@ -518,7 +492,7 @@ def check_values(
     Args:
         specs: Specs of the parameters that exist.
         values: Values to check, by name of the parameter.
-        path: Location of the values, such as a section of the cell file, for messages.
+        path: Location of the values for messages, such as a section of the cell file.
 
     Returns:
         Accepted values by name, and one message per fault.
@@ -528,7 +502,7 @@ def check_values(
     faults: list[str] = []
     for name, value in values.items():
         if name not in known:
-            faults.append(f"{path}: {_unknown(name, value, known)}")
+            faults.append(f"{path}: {_unknown_message(name, value, known)}")
             continue
         try:
             accepted[name] = known[name].check(value, path)
@@ -537,8 +511,7 @@ def check_values(
     return accepted, faults
 
 
-def _unknown(name: str, value: object, known: Mapping[str, Spec]) -> str:
-    """Return the message for an unknown parameter, with the known names."""
+def _unknown_message(name: str, value: object, known: Mapping[str, Spec]) -> str:
     own = [spec for spec in known.values() if spec.per_joint and spec.name.startswith(f"{name}.")]
     if not own:
         return f"parameter {name!r} does not exist; known: {', '.join(known) or 'none'}"
@@ -551,8 +524,8 @@ def _unknown(name: str, value: object, known: Mapping[str, Spec]) -> str:
 class Settings:
     """Base class of the settings that a backend has for one arm.
 
-    A setting that is a vector is a list of floats. Settings declared ``read_only`` are fixed at
-    the start. All others may change while the arm holds.
+    A vector is a list of floats. Settings declared ``read_only`` are fixed at the start. Others
+    may change while the arm holds.
 
     Attributes:
         given: Names of the settings that were set explicitly, not taken from the defaults.
@@ -576,8 +549,7 @@ class Settings:
     def load(self) -> Any:
         """Payload of the arm in addition to its tool, a :class:`.Load`; None without payload.
 
-        The dynamic model of the controllets includes it. Override this property if settings
-        declare a payload.
+        The dynamic model includes it. Override this property in settings with a payload.
         """
         return None
 
@@ -607,11 +579,7 @@ class Settings:
         return np.array(flat, dtype=np.float64)
 
     def decode(self, record: NDArray[np.float64]) -> Self:
-        """Return a copy with the explicitly set values of an array; others stay unchanged.
-
-        Args:
-            record: Array from :meth:`encode`.
-        """
+        """Return a copy with the explicitly set values of an array from :meth:`encode`."""
         overrides: dict[str, Any] = {}
         flat, start = record.tolist(), 0
         for spec in live(type(self)):
@@ -622,11 +590,7 @@ class Settings:
         return self.replace(overrides)
 
     def replace(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy with some settings replaced. The new values count as explicit.
-
-        Args:
-            values: New values by name of the setting.
-        """
+        """Return a copy with some settings replaced. The new values count as explicit."""
         return type(self)(**{name: getattr(self, name) for name in self.given} | dict(values))
 
 

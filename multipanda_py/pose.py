@@ -59,11 +59,7 @@ class Pose:
 
     @classmethod
     def from_floats(cls, position: Sequence[float], xyzw: Sequence[float]) -> Pose:
-        """Create a pose from Python floats, three times faster than :meth:`from_quaternion`.
-
-        Args:
-            position: Position, three numbers [m].
-            xyzw: Quaternion x, y, z, w.
+        """Create a pose from Python floats, faster than :meth:`from_quaternion`.
 
         Raises:
             TargetRejected: If :meth:`from_quaternion` would reject the pose.
@@ -78,7 +74,7 @@ class Pose:
             )
         if not all(map(math.isfinite, position)):
             raise TargetRejected(f"position: got {[*position]}, allowed finite numbers")
-        record = np.array((*position, *_rotation(x / norm, y / norm, z / norm, w / norm)))
+        record = np.array((*position, *_rotation_rows(x / norm, y / norm, z / norm, w / norm)))
         record.setflags(write=False)
         # Skip the constructor and its checks: the rotation of a unit quaternion is valid.
         pose = object.__new__(cls)
@@ -87,10 +83,7 @@ class Pose:
 
     @classmethod
     def from_rpy(cls, position: ArrayLike, rpy: Sequence[float]) -> Pose:
-        """Create a pose from a position [m], and roll, pitch and yaw about fixed axes [rad].
-
-        This is the convention of URDF.
-        """
+        """Create a pose from a position [m] and roll, pitch, yaw about fixed axes (URDF) [rad]."""
         roll, pitch, yaw = _finite("rpy", rpy, (3,))
         return cls(_finite("position", position, (3,)), pin.rpy.rpyToMatrix(roll, pitch, yaw))
 
@@ -114,7 +107,7 @@ class Pose:
         """Compose two transforms: ``a_in_b @ b_in_c`` as for matrices."""
         return Pose(
             self.position + self.rotation @ other.position,
-            _orthonormal(self.rotation @ other.rotation),
+            _without_rounding_errors(self.rotation @ other.rotation),
         )
 
     def inverse(self) -> Pose:
@@ -131,9 +124,9 @@ class Pose:
     def clipped(
         self, position: Vector, rotation: Matrix, max_distance: float, max_angle: float
     ) -> Pose:
-        """Return this pose, moved towards another pose until it is within given limits of it.
+        """Return this pose, moved to within given limits of another pose.
 
-        A pose within the limits stays unchanged. Position and rotation are limited separately.
+        Position and rotation are limited separately.
 
         Args:
             position: Position of the other pose, (3,) [m].
@@ -145,7 +138,9 @@ class Pose:
         axis = pin.log3(rotation.T @ self.rotation)
         return Pose(
             position + (self.position - position) * min(1.0, max_distance / max(distance, 1e-12)),
-            _orthonormal(rotation @ pin.exp3(axis * min(1.0, max_angle / max(angle, 1e-12)))),
+            _without_rounding_errors(
+                rotation @ pin.exp3(axis * min(1.0, max_angle / max(angle, 1e-12)))
+            ),
         )
 
     def interpolate(self, end: Pose, fraction: float) -> Pose:
@@ -175,13 +170,8 @@ class Pose:
         return math.dist(self.position.tolist(), position.tolist()), math.hypot(*rotation_vector)
 
 
-def _rotation(x: float, y: float, z: float, w: float) -> tuple[float, ...]:
-    r"""Return the rotation matrix of a unit quaternion, row by row, nine numbers.
-
-    .. math:: R = 1 + 2 w [v]_\times + 2 [v]_\times^2, \qquad v = (x, y, z)
-
-    with the cross-product matrix :math:`[v]_\times`.
-    """
+def _rotation_rows(x: float, y: float, z: float, w: float) -> tuple[float, ...]:
+    r"""Return :math:`1 + 2 w [v]_\times + 2 [v]_\times^2`, v = (x, y, z), row by row."""
     xw, yw, zw = 2.0 * x * w, 2.0 * y * w, 2.0 * z * w
     xx, xy, xz = 2.0 * x * x, 2.0 * x * y, 2.0 * x * z
     yy, yz, zz = 2.0 * y * y, 2.0 * y * z, 2.0 * z * z
@@ -195,7 +185,7 @@ def _rotation(x: float, y: float, z: float, w: float) -> tuple[float, ...]:
 def _is_rotation(
     a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float, i: float
 ) -> bool:
-    """Return True if nine finite numbers, row by row, are a rotation; much faster than numpy."""
+    # Plain floats are much faster than NumPy.
     off = max(
         abs(a * a + b * b + c * c - 1.0),
         abs(d * d + e * e + f * f - 1.0),
@@ -208,11 +198,8 @@ def _is_rotation(
     return off <= 1e-6 and determinant > 0.0
 
 
-def _orthonormal(rotation: Matrix) -> Matrix:
-    """Return a rotation matrix with smaller rounding errors.
-
-    One Newton step reduces an error of 1e-6 to about 1e-12.
-    """
+def _without_rounding_errors(rotation: Matrix) -> Matrix:
+    # One Newton step reduces an error of 1e-6 to about 1e-12.
     result: Matrix = rotation @ (_THREE_HALVES - 0.5 * (rotation.T @ rotation))
     return result
 
@@ -239,16 +226,13 @@ def _finite(description: str, values: ArrayLike, shape: tuple[int, ...]) -> Vect
 
 
 def quaternion_from_rotation(rotation: Matrix) -> tuple[float, float, float, float]:
-    r"""Return the unit quaternion x, y, z, w of a rotation matrix.
-
-    The largest component is computed first, from the diagonal, and is positive. The others follow
-    from it, so that no division by a small number occurs:
+    r"""Return the unit quaternion x, y, z, w of a rotation matrix R (Shepperd, 1978).
 
     .. math::
         4 w^2 = 1 + tr R, \qquad
         4 w (x, y, z) = (R_{32} - R_{23}, R_{13} - R_{31}, R_{21} - R_{12})
 
-    The cases with x, y or z instead of w are analogous (Shepperd, 1978).
+    for the largest component w, which is positive. For x, y or z it is analogous.
 
     Thread: any.
     """

@@ -46,17 +46,14 @@ _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfac
 
 
 def require(*modules: str) -> None:
-    """Raise :class:`.MissingExtra` if one of several modules is not installed.
-
-    Call it at the beginning of a module that imports them.
-    """
+    """Raise :class:`.MissingExtra` if one of several modules is not installed."""
     for module in modules:
         if find_spec(module) is None:
             raise missing(module)
 
 
 def needed(module: str) -> Any:
-    """Import an optional module where it is used.
+    """Import and return an optional module.
 
     Raises:
         MissingExtra: If it is not installed.
@@ -79,8 +76,8 @@ def pyplot() -> Any:
 def extras_named() -> Iterator[None]:
     """Convert import errors in a ``with`` block to :class:`.MissingExtra`.
 
-    Only errors about modules of pip extras and of ROS 2 are converted. The message of the new
-    error has the command that installs the module.
+    Only errors about modules of pip extras and of ROS 2 are converted. The new message has the
+    command that installs the module.
     """
     try:
         yield
@@ -237,14 +234,13 @@ def find(kind: str, name: str) -> type[Any]:
 
     Raises:
         UnknownName: If the name does not exist; the message lists the known names.
-        ConfigurationError: If the module cannot be imported or has no such class, or if an
-            attribute such as ``default_features`` is a string instead of a tuple. The message
-            names the file or distribution.
+        ConfigurationError: If the class cannot be imported, or a class attribute that must be a
+            tuple is a string. The message names the file or distribution.
     """
     description, expected = f"{kind.removesuffix('s')} {name!r}", class_name(name)
     if target := BUILTIN_OBJECTS[kind].get(name):
         module, _, expected = target.partition(":")
-        origin = _file_of(module)
+        origin = _file_or_name(module)
         import_it: Callable[[], Any] = partial(_attribute, module, expected)
     elif plug_in := plug_ins(kind).get(name):
         origin = plug_in.dist.name if plug_in.dist else plug_in.value
@@ -287,8 +283,7 @@ def _attribute(module: str, name: str) -> Any:
     return getattr(import_module(module), name, None)
 
 
-def _file_of(module: str) -> str:
-    """Return the file of a module, or the name of the module if it has no file."""
+def _file_or_name(module: str) -> str:
     try:
         spec = find_spec(module)
     except ImportError:  # A parent package of the module cannot be imported.

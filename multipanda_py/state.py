@@ -41,12 +41,12 @@ class ArmLimits:
         torque: Maximum torque [Nm].
         torque_rate: Maximum rate of a commanded torque [Nm/s].
         slides: Mask of the prismatic joints; by default all False.
-        whole_torque: Maximum of torque plus gravity compensation [Nm], for arms with compliant
-            actuators. By default inf: other robots limit this sum themselves.
+        whole_torque: Maximum of torque plus gravity compensation with compliant actuators [Nm]; by
+            default inf.
 
     Raises:
-        ConfigurationError: If an array is not (n,), a number is not finite, lower and upper bounds
-            are reversed, or a prismatic joint has no position limits.
+        ConfigurationError: If a shape is wrong, a number is not finite, lower and upper bounds are
+            reversed, or a prismatic joint has no position limits.
     """
 
     lower: NDArray[np.float64]
@@ -115,15 +115,12 @@ class ArmLimits:
 
     @property
     def span(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Minimum and maximum position of each joint, (n,) each [rad].
-
-        For a continuous joint they are -pi and pi.
-        """
+        """Minimum and maximum position of each joint, (n,) each [rad]; -pi, pi if continuous."""
         lower = np.where(self.endless, -np.pi, self.lower)
         return lower, np.where(self.endless, np.pi, self.upper)
 
     def nearest(self, q: NDArray[np.float64], here: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return equivalent positions, as near as possible to ``here``, (n,) [rad].
+        """Return equivalent joint positions, as near as possible to ``here``, (n,) [rad].
 
         Only continuous joints may differ from ``q``, by whole rotations.
 
@@ -143,13 +140,13 @@ class ArmLimits:
 
 @dataclass(frozen=True)
 class GateLimits:
-    """Limits of the gate, which checks each target when it arrives.
+    """Limits of the gate, which checks each target at its arrival.
 
     Attributes:
         position: Maximum distance of a pose from the measured one [m].
         rotation: Maximum angle to the measured orientation [rad].
         joint: Maximum distance of a joint from its measured position [rad, m].
-        force: Maximum force [N]; the torque limits of the joints may allow less.
+        force: Maximum force [N].
         torque: Maximum torque [Nm].
         linear_speed: Maximum linear velocity [m/s].
         angular_speed: Maximum angular velocity [rad/s].
@@ -171,19 +168,18 @@ CONTROLLET_TORQUE_MODE = -1
 class ActuatorState:
     """Live state of the compliant actuators of an arm with n joints.
 
-    Every array is a view of the cycle record. In a cell without compliant actuators all are empty.
-    Joints without springs have zeros.
+    Every array is a view of the cycle record, empty in a cell without compliant actuators. Joints
+    without springs have zeros. Arrays (2, n) have one row per motor.
 
     Attributes:
         command: Command of a controllet, (4, n). Row 0 is the operation mode, or
-            :data:`CONTROLLET_TORQUE_MODE`. Rows 1 and 2 are the first and second command of this
-            mode; NaN keeps the previous command. Row 3 is a torque that acts on the joint from
-            outside, in every mode [Nm].
+            :data:`CONTROLLET_TORQUE_MODE`. Rows 1 and 2 are the two commands of this mode; NaN
+            keeps the previous one. Row 3 is an external torque on the joint [Nm].
         mode: Index of the current operation mode, (n,).
-        reference: Commanded positions of both motors, (2, n) [rad, or m for a linear motor].
-        position: Measured positions of both motors, (2, n).
-        velocity: Measured velocities of both motors, (2, n).
-        torque: Torques of the motors, (2, n) [Nm].
+        reference: Commanded motor positions, (2, n) [rad, or m for a linear motor].
+        position: Measured motor positions, (2, n).
+        velocity: Measured motor velocities, (2, n).
+        torque: Motor torques, (2, n) [Nm].
         load: Spring torques on the motors, (2, n) [Nm].
         carried: Torque that the robot adds to that of a controllet, mainly for gravity
             compensation, (n,) [Nm].
@@ -245,10 +241,10 @@ class TaskSpaceDynamics(Protocol):
     Attributes:
         minv_jt: :math:`M^{-1} J^T`, (n, 6).
         inertia_inv: :math:`\Lambda^{-1}`, (6, 6).
-        inertia: Inertia :math:`\Lambda_d`, (6, 6), symmetric: :math:`\Lambda`, with damping near
-            singularities so that it stays bounded.
+        inertia: Inertia :math:`\Lambda_d`, (6, 6): :math:`\Lambda`, bounded by damping near
+            singularities.
         damping: Squared damping factor :math:`\lambda^2` of :math:`\Lambda_d`; zero far from
-            singularities, where :math:`\Lambda_d = \Lambda`.
+            singularities.
     """
 
     minv_jt: Matrix
@@ -288,14 +284,11 @@ class TaskSpaceDynamics(Protocol):
         r"""Return ascending eigenvalues (6,) and eigenvectors (6, 6) of :math:`\Lambda^{-1}`."""
 
     def apply_inertia(self, acceleration: Vector, out: Vector) -> Vector:
-        r"""Compute :math:`\Lambda_d a` for a task acceleration a.
+        r"""Compute :math:`\Lambda_d a` for a task acceleration a, and return the array ``out``.
 
         Args:
             acceleration: Task acceleration a, (6,) [m/s^2, rad/s^2].
             out: Output wrench, (6,) [N, Nm].
-
-        Returns:
-            The array ``out``.
         """
 
 
@@ -303,8 +296,8 @@ class ArmState:
     """Live state of one arm with n joints, as controllets receive it.
 
     The loop refills every array each cycle. Copy data that must outlive the cycle, and do not
-    write to an array. The tool is the frame ``description.ee_frame``. Pose, twist, wrench and
-    Jacobian refer to its origin, along the axes of the arm's base.
+    write to an array. Pose, twist, wrench and Jacobian refer to the origin of the tool frame
+    ``description.ee_frame``, along the axes of the arm's base.
 
     Attributes:
         name: Name of the arm in the cell.
@@ -314,30 +307,28 @@ class ArmState:
         dq: Joint velocities, (n,) [rad/s].
         joint_state: Joint positions and velocities, (2, n).
         q_dq: Joint positions, then joint velocities, (2 N,). N is the largest number of joints of
-            an arm in the cell; further elements of a smaller arm are zero.
+            an arm in the cell; unused elements are zero.
         tau_J: Measured joint torques, gravity included, (n,) [Nm].
         tau_ext: Estimated external joint torques, (n,) [Nm].
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
         tau_gravity: Gravity compensation that the loop adds, (n,) [Nm]; zero for an arm that
             compensates gravity itself.
         tau_weight: Gravity compensation for which the loop reserves a part of the torque limits,
-            (n,) [Nm]: the gravity torque with compliant actuators, otherwise ``tau_gravity``.
+            (n,) [Nm].
         joint_command: Positions, velocities and accelerations commanded in the last cycle, (3, n)
             [rad, rad/s, rad/s^2]. Undefined under torque control.
         position_ee_in_base: Position of the tool, (3,) [m].
         rotation_ee_in_base: Rotation matrix of the tool, (3, 3).
-        pose_ee_in_base: Position followed by the rotation matrix row by row, (12,).
+        pose_ee_in_base: Position, then the rotation matrix row by row, (12,).
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
         wrench_ext_in_base: Force and torque that the environment exerts on the tool, (6,) [N, Nm].
         finger_positions: Finger positions, (2,) [m].
         gripper: Number of the last gripper command, its :class:`.Outcome`, and 1 if an object is
             grasped, (3,).
         actuators: Commands and state of the compliant actuators; empty without such actuators.
-        attached_object: Number of the movable object in the gripper, from 1, (); 0 if the gripper
-            is empty.
+        attached_object: Number of the movable object in the gripper, from 1, (); 0 if empty.
         robot_time: Clock of the robot; 0 for a simulated arm, () [s].
-        robot_mode: Operating mode of the robot, as numbered by libfranka; 0 for a simulated arm,
-            ().
+        robot_mode: Operating mode, as numbered by libfranka; 0 for a simulated arm, ().
         robot_errors: Bit masks of the robot's current errors and of those that ended the previous
             motion, (2,).
         jacobian: Geometric Jacobian J, (6, n).
@@ -401,7 +392,7 @@ class ArmState:
         self.n_joints = joints = limits.n_joints  # The record is sized for the largest arm.
         self.q: Vector = record["q"][:joints]
         self.dq: Vector = record["dq"][:joints]
-        self.q_dq: Vector = _together(record, "q", "dq")
+        self.q_dq: Vector = _view_of_both(record, "q", "dq")
         self.joint_state: Matrix = self.q_dq.reshape(2, -1)[:, :joints]
         self.tau_J: Vector = record["tau_J"][:joints]
         self.tau_ext: Vector = record["tau_ext"][:joints]
@@ -411,7 +402,7 @@ class ArmState:
         self.joint_command: Matrix = record["joint_command"][:, :joints]
         self.position_ee_in_base: Vector = record["position_ee_in_base"]
         self.rotation_ee_in_base: Matrix = record["rotation_ee_in_base"]
-        self.pose_ee_in_base: Vector = _together(
+        self.pose_ee_in_base: Vector = _view_of_both(
             record, "position_ee_in_base", "rotation_ee_in_base"
         )
         self.twist_ee_in_base: Vector = record["twist_ee_in_base"]
@@ -434,10 +425,9 @@ class ArmState:
         self._reader: ArmState | None = None
 
     def for_readers(self) -> ArmState:
-        """Return a state with read-only views of the same arrays.
+        """Return a state with read-only views of the same arrays, after :meth:`attach`.
 
-        Call it after :meth:`attach`. Only ``jacobian`` is writable, because the dynamics model
-        replaces this array in every cycle.
+        Only ``jacobian`` is writable, because the dynamics model replaces it in every cycle.
 
         Thread: any, before the loop runs.
         """
@@ -472,15 +462,13 @@ class ArmState:
         self.mass_matrix, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
 
     def check_in_place(self, row: Vector) -> None:
-        """Check that the arrays of this state are still views of the cycle record.
-
-        A plug-in may have replaced an array by its own, for example by ``state.q = ...``.
+        """Check that no plug-in has replaced an array of this state, as by ``state.q = ...``.
 
         Args:
-            row: Cycle record.
+            row: Cycle record, of which all arrays must be views.
 
         Raises:
-            TypeError: If an array was replaced, so that the loop would not read its values.
+            TypeError: If an array was replaced.
 
         Thread: any, before the loop runs.
         """
@@ -502,10 +490,9 @@ class ArmState:
                 )
 
     def invalidate(self) -> None:
-        """Discard the cached result of :meth:`operational_space`.
+        """Discard the cached result of :meth:`operational_space`, after an update of the model.
 
-        The dynamics model calls it after each update. The state of :meth:`for_readers` then
-        receives the new Jacobian.
+        The state from :meth:`for_readers` then receives the new Jacobian.
         """
         self._space_is_fresh = False
         reader = self._reader
@@ -521,9 +508,7 @@ class ArmState:
         return self._space
 
     def look_ahead(self) -> None:
-        """Compute :meth:`operational_space` in advance if the controllet has used it before.
-
-        The loop calls it when it has spare time.
+        """Compute :meth:`operational_space` in spare time, if the controllet has used it before.
 
         Thread: control.
         """
@@ -540,8 +525,8 @@ class ArmState:
             self._reader._task_inertia_requested = False
 
 
-def _together(record: NDArray[np.void], first: str, second: str) -> Vector:
-    """Return two adjacent fields of a structured array as one vector, a view of both."""
+def _view_of_both(record: NDArray[np.void], first: str, second: str) -> Vector:
+    # The fields are adjacent.
     numbers, fields = ("f8", record[first].size + record[second].size), record.dtype.fields
     start, size = fields[first][1] if fields else 0, record.dtype.itemsize
     view = np.dtype(

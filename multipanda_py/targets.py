@@ -68,7 +68,7 @@ class Reports(dict[str, float]):
     """Values that a controllet reported in its last cycle, by ``name [unit]``."""
 
     def value(self, report: Report) -> float:
-        """Return one value, which is finite.
+        """Return one reported value.
 
         Raises:
             ReportMissing: If the controllet does not report it, or it is not finite.
@@ -82,10 +82,7 @@ class Reports(dict[str, float]):
 
 
 def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
-    """Return name and unit of each value that a controllet reports, such as ``distance [m]``.
-
-    Args:
-        declared: Attribute ``report_names`` of the controllet.
+    """Return name and unit of each value in ``report_names``, such as ``distance [m]``.
 
     Raises:
         ConfigurationError: If the declaration is not a tuple of texts and Reports, is too long, or
@@ -115,10 +112,9 @@ STREAM_TIMEOUT = 1.0
 class Stream:
     """Last target of one channel of an arm, to recognise a stream of targets.
 
-    The gate rejects a single target that is far from the measured state. An obstructed arm,
-    however, lags behind its stream, and must be able to follow it again later. Therefore a target
-    outside the gate is clipped to the gate if it continues a stream: the channel has accepted a
-    nearby target within the last :data:`STREAM_TIMEOUT`.
+    The gate clips a far target instead of rejecting it if the target continues a stream. The
+    channel must have accepted a nearby target within the last :data:`STREAM_TIMEOUT`. An
+    obstructed arm can thus follow its stream again later.
 
     Args:
         name: Name of arm and channel, the key in ``clipped``.
@@ -134,11 +130,11 @@ class Stream:
     def for_activation(self, controllet: str, activation: int, now: float) -> Stream:
         """Prepare this stream for a new target, and return it.
 
-        The last target is discarded if it belonged to another controllet or another activation.
+        The last target is discarded if it is of another controllet or activation.
 
         Args:
             controllet: Name of the controllet that receives the new target.
-            activation: Number of activations of this controllet so far.
+            activation: Number of activations of this controllet until now.
             now: Current time [s]; simulated time in a cell with placement ``inline``.
         """
         if (controllet, activation) != self._law:
@@ -147,12 +143,12 @@ class Stream:
         return self
 
     def continues(self, is_near: Callable[[Any], bool]) -> bool:
-        """Return True if a new target continues this stream, and then count it as clipped.
+        """Return True if a new target continues this stream, and count it as clipped.
 
-        It continues the stream if the last target is recent, and near the new target.
+        The last target must be recent, and near the new one.
 
         Args:
-            is_near: Function of the last target. It returns True if the new target is near.
+            is_near: Function of the last target that returns True if the new target is near it.
         """
         goes_on = self._last is not None and self._now < self._until and is_near(self._last)
         self._clipped[self._name] += goes_on
@@ -193,9 +189,8 @@ class TargetRequest:
     Attributes:
         owner: Name of the arm, or of the controllet for a shared channel (of all arms).
         gate: Limits of the gate.
-        frame: Pose, in the base of the arm, of the frame in which the target is given. For a
-            shared channel it is the pose of this frame in the world. :data:`IDENTITY_POSE` means
-            that no transform is needed.
+        frame: Pose of the target's frame in the base of the arm, or in the world for a shared
+            channel. :data:`IDENTITY_POSE` means no transform.
         reports: Function that returns the values that the controllet reports.
     """
 
@@ -212,20 +207,17 @@ class ArmTargetRequest(TargetRequest):
     Attributes:
         state: Newest state of the arm.
         limits: Limits of the joints of the arm.
-        ungated_channels: Channels of the controllet and its features whose targets may be far from
-            the measured state, such as a preferred configuration.
+        ungated_channels: Channels whose targets may be far from the measured state.
         stream: Function of a channel name that returns the :class:`Stream` of this channel.
         joint_fields: Quantities that the controllet accepts in channel ``joint``: ``q``, ``dq`` or
             both.
-        jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
-            the base.
+        jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), in base axes.
         actuated: Joints with compliant actuators; None without such joints.
-        spring_equilibrium: Function that returns the present equilibrium angles of the m joints
-            with compliant actuators, (m,) [rad].
+        spring_equilibrium: Function that returns the equilibrium angles of the m joints with
+            compliant actuators, (m,) [rad].
         parameters: Function that returns the values of the controllet's parameters by name.
-        last_record: Function of the name of a channel with ``joint_topics``. It returns the record
-            of the last target, or None if no target arrived since the last activation or parameter
-            change of the controllet.
+        last_record: Function of the name of a channel with ``joint_topics`` that returns the last
+            record. None without a target since activation or parameter change.
     """
 
     state: ArmSnapshot
@@ -253,28 +245,27 @@ class Channel:
     record, a vector of floats.
 
     Attributes:
-        name: Name for controllets, users and messages, in lower case letters, digits and single
-            underscores. The topic is derived from it.
+        name: Name in lower case letters, digits and single underscores.
         width: Number of floats in a record, without the floats that ``per_joint`` adds.
         doc: Description in one line.
         unit: Unit of the floats.
-        shared: True if the whole controllet has one target; otherwise each arm has its own.
+        shared: True if the whole controllet has one target; otherwise each arm has one.
         low: Minimum of each number, used if ``check`` is None.
         high: Maximum of each number, used if ``check`` is None.
         check: Function of a value and a :class:`TargetRequest` that returns the record, or raises
             :class:`.TargetRejected`. None: a value is ``width`` finite numbers within the bounds.
-        modified_by_features: True if features may modify the record. In every cycle they start
-            from the record that the client requested.
+        modified_by_features: True if features may modify the record, in every cycle from the
+            requested record.
         message: ROS type of the topic or action of the channel.
         read: Function that converts a ROS message to a value; required for types that are not in
-            :data:`PLAIN_MESSAGES`. The node reads time stamp and frame of the header itself.
+            :data:`PLAIN_MESSAGES`.
         topic: Topic name below the arm or controllet, by default ``target_<name>``.
         method: Python call that sets a target, for the documentation.
         per_joint: Number of floats that each joint of the arm adds to a record.
-        is_scheduled: True if targets have a start time. The second number of a record is the start
-            time [s], 0 for immediately. The third is the number of arms that start together.
-        joint_topics: Names of topics with one number per message, which exist for each joint with
-            a compliant actuator. ``check`` receives the number as ``{joint name: number}``.
+        is_scheduled: True if the second number of a record is the start time [s] (0 for
+            immediately), and the third the number of arms that start together.
+        joint_topics: Names of topics with one number per message, for each joint with a compliant
+            actuator. ``check`` receives ``{joint name: number}``.
 
     Raises:
         ConfigurationError: If a name, message, width or bound is invalid.
@@ -366,7 +357,7 @@ class Channel:
 
     @property
     def topic_path(self) -> str:
-        """Name of its topic or action below the cell: ``<arm>/target_pose``."""
+        """Name of the channel's topic or action below the cell: ``<arm>/target_pose``."""
         return f"<{'controllet' if self.shared or self.is_action else 'arm'}>/{self.topic}"
 
     def size(self, n_joints: int) -> int:
@@ -378,14 +369,10 @@ class Channel:
         return 1 if self.shared else n_arms
 
     def record(self, value: Any, request: TargetRequest) -> Vector:
-        """Check a value, and return it as a record for the loop, (size,).
-
-        Args:
-            value: Target as the client sends it.
-            request: State, limits and frame for the check.
+        """Check a target from a client, and return it as a record for the loop, (size,).
 
         Raises:
-            TargetRejected: If the value is not allowed.
+            TargetRejected: If the target is not allowed.
         """
         path = f"{request.owner}: {self.name}"
         size = (
@@ -396,7 +383,7 @@ class Channel:
         if self.check is None:
             return self._within(path, value, size)
         try:
-            result = _real(self.check(value, request))
+            result = _float_copy(self.check(value, request))
         except MultipandaError:
             raise
         except Exception as error:  # The check of a plug-in may raise any error.
@@ -432,7 +419,7 @@ def finite_numbers(path: str, values: ArrayLike, width: int) -> Vector:
         TargetRejected: If the values are not finite numbers, or their count differs.
     """
     try:
-        array = _real(values)
+        array = _float_copy(values)
     except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{path}: got {values!r:.60}, allowed {width} numbers") from None
     if array.shape != (width,) or not are_finite(array):
@@ -453,7 +440,7 @@ def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
     """Return the channels of a controllet and its features by name.
 
     Args:
-        declared: Channels in the desired order: names of built-in ones, or new declarations.
+        declared: Channels: names of built-in ones, or new declarations.
 
     Raises:
         ConfigurationError: If a name is unknown, or two channels have the same name or topic.
@@ -474,11 +461,7 @@ def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
 
 
 def refuse_twin(channel: Channel, other: Channel) -> None:
-    """Check that two different channels have different names and topics.
-
-    Raises:
-        ConfigurationError: If they have the same name or topic.
-    """
+    """Raise ConfigurationError for different channels with the same name or topic."""
     if channel is other:
         return
     for attribute in ("name", "topic"):
@@ -500,8 +483,8 @@ def _is_bound(bound: object) -> bool:
     return isinstance(bound, (int, float)) and not isinstance(bound, bool) and bound == bound
 
 
-def _real(values: ArrayLike) -> Vector:
-    """Return a float copy of real numbers. Unlike NumPy, reject texts and complex numbers."""
+def _float_copy(values: ArrayLike) -> Vector:
+    # NumPy would also convert texts and complex numbers.
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"got {array.dtype}, allowed real numbers")
@@ -521,7 +504,7 @@ class Target:
 
     Args:
         n_arms: Number of arms of the controllet.
-        extra: Channels of its features: names of built-in ones, or declarations of new ones.
+        extra: Channels of its features: names of built-in ones, or new declarations.
         n_joints: Number of joints: one number for all arms, or one number per arm.
 
     Attributes:
@@ -573,9 +556,9 @@ class JointTarget(Target):
         q: Joint positions per arm, (n,) [rad].
         dq: Joint velocities per arm, (n,) [rad/s].
         max_reference_lead: Maximum distance of the reference from the measured positions, per arm,
-            (2, n) [rad], set by the controllet. Row 0 is for a moving reference, and adds to its
-            distance at the start of the motion. Row 1 is for a reference at rest.
-        moving: True while a governor (motion limiter) moves ``q``, per arm.
+            (2, n) [rad], set by the controllet. Row 0 is for a moving reference, in addition to
+            its initial distance. Row 1 is for a reference at rest.
+        moving: True while a governor moves ``q``, per arm.
         ddq: Accelerations of this motion, per arm, (n,) [rad/s^2].
     """
 
@@ -616,9 +599,9 @@ class TrajectoryTarget(JointTarget):
     Attributes:
         count: Number of valid rows of ``points``, per arm, (1,).
         points: Trajectory points per arm, (128, 1 + 3 n): time since the arrival of the target
-            [s], then positions, velocities and accelerations [rad, rad/s, rad/s^2].
-        tolerances: Tolerances per arm, (2 n + 1,): n numbers for the path and n for the goal
-            [rad], and one for the time of arrival [s].
+            [s], positions, velocities and accelerations [rad, rad/s, rad/s^2].
+        tolerances: Tolerances per arm, (2 n + 1,): n for the path and n for the goal [rad], and
+            one for the time of arrival [s].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint", "trajectory")
@@ -668,12 +651,11 @@ class CartesianTarget(Target):
             self.nullspace_configuration[arm][:] = state.q
 
     def displace(self, arm: int, error: Vector) -> None:
-        """Displace the target pose of an arm, for example to continue a force after a switch.
+        """Displace the target pose of an arm.
 
         Args:
             arm: Index of the arm in the controllet.
-            error: Displacement along the axes of the base: translation, then rotation vector, (6,)
-                [m, rad].
+            error: Translation, then rotation vector along the base axes, (6,) [m, rad].
         """
         self.position_ee_in_base[arm][:] += error[:3]
         self.rotation_ee_in_base[arm][:] = pin.exp3(error[3:]) @ self.rotation_ee_in_base[arm]

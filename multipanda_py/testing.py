@@ -2,7 +2,7 @@
 """Contract checks for plug-in authors, and random arm states for tests.
 
 ``check_contract("my_controllet")`` checks a controllet, ``check_actuator("my_springs")`` a
-compliant actuator. The built-in ones pass the same checks.
+compliant actuator. Built-in controllets and actuators pass the same checks.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ def check_actuator(
 ) -> None:
     r"""Check an actuator at random deflections and presets.
 
-    - Arrays have the right shapes, and results depend on the arguments only. Nothing is modified
-      or remembered, and joints do not influence each other. NaN in gives NaN out.
+    - Arrays have the right shapes. Results depend on the arguments of the same joint only.
     - Torques are derivatives of one elastic energy:
       :math:`\partial\tau_i/\partial q = -\partial\tau_{link}/ \partial\theta_i`. Motor i has
       the load :math:`\tau_i` and the position :math:`\theta_i`; q is the joint angle.
-      ``link_stiffness`` is :math:`-\partial\tau_{link}/\partial q`.
+    - ``link_stiffness`` is :math:`-\partial\tau_{link}/\partial q`.
     - The ``link`` torque does not decrease with the equilibrium angle, and is constant beyond the
       maximum deflection.
     - ``equilibrium_of`` and ``preset_of`` invert ``references``.
@@ -79,17 +78,14 @@ def check_actuator(
         "preset_unit: allowed a unit if there are presets, else ''",
     )
     springs, rng = result(SAMPLE_JOINTS, params), np.random.default_rng(seed)
-    configurations = _random_angles(springs, rng)
-    _check_arrays(springs, configurations)
-    _check_slopes(springs, configurations)
-    _check_presets(springs, rng)
+    configurations = _random_positions(springs, rng)
+    _check_shapes_and_purity(springs, configurations)
+    _check_elastic_energy(springs, configurations)
+    _check_references_and_saturation(springs, rng)
 
 
-def _random_angles(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
-    """Return random positions of joints, first motors and second motors, (3, k, n).
-
-    Deflections and presets of all k configurations are within their limits.
-    """
+def _random_positions(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
+    """Return q, theta_1 and theta_2 within limits of deflections and presets, (3, k, n)."""
     shape = (SAMPLE_COUNT, springs.n_joints)
     q = rng.uniform(-2.0, 2.0, shape)
     reach = 0.99 * springs.of["max_deflection"]
@@ -102,8 +98,7 @@ def _random_angles(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
     )
 
 
-def _check_arrays(springs: Actuator[Any], configurations: Matrix) -> None:
-    """Check shapes, and that results depend on the arguments only."""
+def _check_shapes_and_purity(springs: Actuator[Any], configurations: Matrix) -> None:
     for at in (configurations, configurations[:, 0]):
         at.setflags(write=False)
         results = (*springs.elastic_torque(*at), springs.link_stiffness(*at))
@@ -133,8 +128,7 @@ def _check_arrays(springs: Actuator[Any], configurations: Matrix) -> None:
             )
 
 
-def _check_slopes(springs: Actuator[Any], configurations: Matrix) -> None:
-    """Check ``link_stiffness`` and energy conservation by finite differences of the torques."""
+def _check_elastic_energy(springs: Actuator[Any], configurations: Matrix) -> None:
     reach = springs.of["max_deflection"]
     ranges = [reach, reach, reach]
     if not springs.is_antagonistic:
@@ -163,8 +157,7 @@ def _check_slopes(springs: Actuator[Any], configurations: Matrix) -> None:
         )
 
 
-def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
-    """Check the map from presets to motor positions, and sign and saturation of the torque."""
+def _check_references_and_saturation(springs: Actuator[Any], rng: np.random.Generator) -> None:
     low, high, reach = springs.preset_low, springs.preset_high, springs.of["max_deflection"]
     for _ in range(SAMPLE_COUNT):
         preset = low + (high - low) * rng.uniform(0.02, 1.0, springs.n_joints)
@@ -207,15 +200,10 @@ def _close(description: str, got: Vector, desired: Vector, scale: float) -> None
     )
 
 
-def require_kept(selected: bool, description: str) -> None:
-    """Raise :class:`.ContractViolation` if a condition is False.
-
-    Args:
-        selected: Condition.
-        description: Message of the error.
-    """
-    if not selected:
-        raise ContractViolation(description)
+def require_kept(condition: bool, message: str) -> None:
+    """Raise :class:`.ContractViolation` with a message if a condition is False."""
+    if not condition:
+        raise ContractViolation(message)
 
 
 PERIOD = 1e-3
@@ -243,8 +231,8 @@ class StateMaker:
 
     Args:
         n_arms: Number of arms, placed 0.6 m apart.
-        model: Robot model of all arms, by name or as an object, or a sequence with one model per
-            arm. A shorter sequence is repeated.
+        model: Robot model of all arms, by name or as an object, or a sequence of models, which is
+            repeated.
 
     Attributes:
         context: Context for a controllet on these arms.
@@ -306,7 +294,7 @@ class StateMaker:
 def varied_cell(file: str | Path, seed: int, relative_error: float = 0.2) -> Cell:
     """Return a cell with placement ``inline`` and random errors of masses and friction.
 
-    The masses of objects, and the friction of objects and tools, are multiplied by random factors.
+    Random factors multiply the masses of objects, and the friction of objects and tools.
 
     Args:
         file: Path of the cell file.
@@ -341,12 +329,11 @@ def simple_cell(
 
     Args:
         arms: Section ``arms`` of the cell file; by default ``left`` and ``right``, 0.6 m apart.
-        controllets: Section ``controllets`` of the cell file; by default joint and Cartesian
-            impedance for each arm.
+        controllets: Section ``controllets``; by default joint and Cartesian impedance for each
+            arm.
         active: Names of the controllets that are active at the start.
         placement: Placement of the loop: ``inline``, ``thread`` or ``process``.
-        settings: Further sections of the cell file, such as ``objects``, and keys of its section
-            ``cell``.
+        settings: Further sections of the cell file, and keys of its section ``cell``.
     """
     if arms is None:
         arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
@@ -378,8 +365,7 @@ def check_contract(
     - Commands have the right shapes and are finite in every configuration.
     - Commands depend on states and target only, and states are not modified.
     - Memory does not grow during 1000 cycles.
-    - The damping of a torque controllet tolerates the delay between state and torque, with default
-      gains and with each gain at its upper bound (:func:`check_bandwidth`).
+    - The damping of a torque controllet passes :func:`check_bandwidth`.
 
     Args:
         name: Name as in ``type:`` of a cell file.
@@ -454,11 +440,11 @@ def check_bandwidth(
     seed: int = 0,
     model: Models = "fr3",
 ) -> None:
-    r"""Check that the velocity loop of a controllet is not too fast for the delay of a robot.
+    """Check that the velocity loop of a controllet tolerates the delay of a robot.
 
-    The bandwidth of this loop is the maximum real part of the eigenvalues of :math:`M^{-1} D`
-    [1/s]. M is the inertia matrix, and D the joint damping of controllet and default features. It
-    is checked in random configurations for all sets of gains of :func:`corners`.
+    Its bandwidth is the maximum real part of the eigenvalues of :math:`M^{-1} D` [1/s], with the
+    inertia matrix M and the joint damping D of controllet and default features. All gains of
+    :func:`corners` are checked.
 
     Args:
         name: Name as in ``type:`` of a cell file.
@@ -491,11 +477,11 @@ def corners(
     """Return the sets of gains with which a controllet must be stable, each with a description.
 
     The sets are the defaults, each gain at its upper bound, and all gains at their upper bounds.
-    Gains are all parameters with ``stiffness`` or ``damping`` in their name.
+    Gains are the parameters with ``stiffness`` or ``damping`` in their name.
 
     Args:
         controllet_class: Class of the controllet.
-        robots: Robots by name of the arm, for joint vectors; None: one default robot.
+        robots: Robots by name of the arm; None for one default robot.
 
     Returns:
         Description, and values of all parameters by name.
@@ -516,7 +502,7 @@ def corners(
 
 
 def probe_of(controllet_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
-    """Return a controllet with its default features, whose torques can be evaluated at any state.
+    """Return a controllet with its default features, for evaluation of its torques at any state.
 
     Args:
         controllet_class: Class of the controllet.
@@ -556,7 +542,7 @@ def _check_memory(controllet: Any, states: list[ArmState], target: Any) -> None:
     grown = next(
         (
             g
-            for g in (_growth(controllet, states, target) for _ in range(3))
+            for g in (_memory_growth(controllet, states, target) for _ in range(3))
             if g < MAX_MEMORY_GROWTH
         ),
         MAX_MEMORY_GROWTH,
@@ -564,7 +550,7 @@ def _check_memory(controllet: Any, states: list[ArmState], target: Any) -> None:
     require_kept(grown < MAX_MEMORY_GROWTH, f"1000 cycles leak {MAX_MEMORY_GROWTH} bytes or more")
 
 
-def _growth(controllet: Any, states: list[ArmState], target: Any) -> int:
+def _memory_growth(controllet: Any, states: list[ArmState], target: Any) -> int:
     """Return the growth of allocated memory in 1000 updates of a controllet [bytes]."""
     tracemalloc.start()
     try:

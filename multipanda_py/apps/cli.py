@@ -57,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Returns:
-        0 on success, 1 after a reported error, 2 for wrong usage. A command that a signal ends
-        returns 128 plus the signal number: 130, 143 or 129.
+        0 on success, 1 after a reported error, 2 for wrong usage; after a signal, 128 plus its
+            number.
     """
     command = "multipanda"
     try:

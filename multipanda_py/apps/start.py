@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry points of the programs.
-
-They set up the handling of signals, such as Ctrl-C, before they import large modules.
-"""
+"""Entry points of the programs, which handle signals before they import large modules."""
 
 from __future__ import annotations
 

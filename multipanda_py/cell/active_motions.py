@@ -32,19 +32,12 @@ START_DELAY = 0.05
 
 @dataclass
 class _StartedPlan:
-    """Motions of a started plan.
-
-    Attributes:
-        motions: Commanded motion of each arm, by arm.
-        is_done: True once all arms have reached the goal.
-    """
-
     motions: Mapping[str, CommandedMotion]
-    is_done: bool = False
+    have_all_arrived: bool = False
 
 
 class MotionExecution:
-    """Start plans and monitor their execution.
+    """Start the motions of plans and monitor them until their end.
 
     Thread: any.
     """
@@ -54,10 +47,10 @@ class MotionExecution:
         self._started_plans: WeakKeyDictionary[MotionPlan, _StartedPlan] = WeakKeyDictionary()
 
     def check_no_active_motion(self) -> None:
-        """Check that no arm executes a motion, and that no commanded motion has yet to start.
+        """Check that no arm executes a motion or has received one that starts later.
 
         Raises:
-            PlanRejected: If an arm executes a motion, or has a motion that starts later.
+            PlanRejected: If an arm has such a motion.
         """
         for arm in self._names.arms:
             spec = self._owner(arm)
@@ -114,10 +107,10 @@ class MotionExecution:
                 f"plan: got {plan!r:.80}, allowed a plan that start_motion() of this cell has "
                 "started"
             )
-        if not started.is_done:
+        if not started.have_all_arrived:
             done = [self._has_arrived(arm, one) for arm, one in started.motions.items()]
-            started.is_done = all(done)
-        return started.is_done
+            started.have_all_arrived = all(done)
+        return started.have_all_arrived
 
     def _has_arrived(self, arm: str, motion: CommandedMotion) -> bool:
         state = self._reader.state(arm)

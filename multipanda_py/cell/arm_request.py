@@ -27,8 +27,8 @@ class ArmRequest:
     Attributes:
         arm: Name of the arm.
         number: Sequence number of the request.
-        events: Number of events of the loop before the request. If the loop refuses the request,
-            one of the next events contains the reason.
+        events: Number of events of the loop before the request. Later events contain the reason of
+            a refusal.
     """
 
     arm: str
@@ -43,9 +43,9 @@ class RequestKind:
     Attributes:
         name: Name of the kind in messages and in :class:`.Counts`.
         refusal: Type of the error to raise when the loop refuses a request.
-        events: Types of the events that report the reason of a refusal.
-        slots: Function that returns the buffers of requests and the buffers of answers in the
-            shared memory, each with one buffer per arm.
+        events: Types of the events that contain the reason of a refusal.
+        slots: Function that returns two lists of shared-memory buffers, one per arm: for requests
+            and for answers.
     """
 
     name: str
@@ -70,12 +70,7 @@ class ArmRequests:
         return None if answer is None else answer[ANSWER_HEADER_WIDTH:]
 
     def request(self, arm: str, record: Vector) -> ArmRequest:
-        """Send a request without waiting for the answer.
-
-        Args:
-            arm: Name of the arm.
-            record: Request as an array of numbers.
-        """
+        """Send a request, given as an array of numbers, without waiting for the answer."""
         index = self._names.arm_index(arm)
         with self._connection.lock:
             box = self._connection.mailbox
@@ -88,7 +83,7 @@ class ArmRequests:
 
         Raises:
             MultipandaError: If the loop refused the request, or a newer request replaced it. The
-                error has the type :attr:`RequestKind.refusal`.
+                type is :attr:`RequestKind.refusal`.
         """
         arm, kind, box = request.arm, self._kind, self._connection.mailbox
         answer = kind.slots(box)[1][self._names.arm_index(arm)].newest()
@@ -114,9 +109,7 @@ class ArmRequests:
         )
 
     def wait(self, request: ArmRequest, timeout: float) -> Vector:
-        """Wait for the answer to a request and return its content.
-
-        After a timeout the request is cancelled.
+        """Return the content of the answer to a request; after a timeout, cancel the request.
 
         Raises:
             MultipandaError: If the loop refused the request, as for :meth:`answer`.
@@ -143,10 +136,10 @@ def wait_or_withdraw(
 
     Args:
         connection: Connection to the control loop.
-        answer: Function that returns the answer, or None while there is none.
-        withdraw: Function that withdraws the request, and returns the outcome as text.
+        answer: Function that returns the answer; None until the loop has answered.
+        withdraw: Function that withdraws the request and returns the outcome as text.
         timeout: Maximum time to wait [s].
-        description: Name of the answer, for the error message.
+        description: Name of the answer in the error message.
 
     Raises:
         LoopTimeout: If no answer came in time. The message has the result of ``withdraw``.
@@ -170,11 +163,7 @@ def wait_or_withdraw(
 
 
 def describe_withdrawal(withdrawn: bool) -> str:
-    """Return a text on a request after an attempt to withdraw it.
-
-    Args:
-        withdrawn: True if the attempt succeeded; False if the loop had received the request.
-    """
+    """Return the text for a message on whether a request was withdrawn."""
     if withdrawn:
         return "it is withdrawn and will not happen"
     return "it has been started and is pending: check the resulting state of the arm"

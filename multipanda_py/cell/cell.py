@@ -64,10 +64,10 @@ __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "Swi
 
 
 class Cell(Closeable):
-    """Cell: arms under one control loop, with methods to start, command and observe them.
+    """Arms under one control loop, with methods to start, command and observe them.
 
-    Where a method refers to a method of another class, arguments and errors are documented there.
-    All methods except :meth:`start` and :meth:`close` may be called from any thread.
+    Methods that refer to another class have the arguments and errors documented there. All methods
+    except :meth:`start` and :meth:`close` may be called from any thread.
 
     Args:
         config: Checked cell file.
@@ -165,10 +165,7 @@ class Cell(Closeable):
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings on the cell file, and on settings that could not be applied at the start.
-
-        The first call takes some tenths of a second.
-        """
+        """Warnings on the cell file, and on settings that could not be applied at the start."""
         if self._notes is None:
             self._notes = [*self._unread, *notes_of(self.config)]
         return [*self._notes, *self._connection.warnings]
@@ -180,7 +177,7 @@ class Cell(Closeable):
 
     @property
     def loop_pid(self) -> int:
-        """Process id of the loop, or of this process if the loop runs in it."""
+        """Process id of the loop; with placement ``thread`` or ``inline``, of this process."""
         return self._connection.pid
 
     @property
@@ -208,9 +205,7 @@ class Cell(Closeable):
 
     @property
     def records_path(self) -> str:
-        """Path of the shared memory, for a :class:`.RecordFollower` in another process.
-
-        The other process must run as the same user.
+        """Path of the shared memory, for a :class:`.RecordFollower` in a process of the same user.
 
         Raises:
             LoopError: If the cell is not started.
@@ -237,7 +232,7 @@ class Cell(Closeable):
         return self._connection.cycle_age()
 
     def step(self, cycles: int = 1) -> None:
-        """Run cycles of an inline cell without real-time pacing."""
+        """Run cycles of an inline cell as fast as possible."""
         if not self._recorder.is_inline:
             self._connection.step(cycles)
             return
@@ -385,7 +380,7 @@ class Cell(Closeable):
     def spawnable_like(self, object_name: str) -> str:
         """Return the name of an absent object that equals a given one except for its pose.
 
-        The result is empty if there is none.
+        The result is empty if no such object exists.
         """
         return self._entries.spawnable_like(object_name)
 
@@ -488,7 +483,7 @@ class Cell(Closeable):
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a request for a switch, which the first call of its ``poll()`` sends.
+        """Create a request for a switch. The first call of its ``poll()`` sends it.
 
         See :meth:`.Switcher.request_switch`.
         """
@@ -520,7 +515,7 @@ class Cell(Closeable):
         return self._switcher.hold(timeout, by)
 
     def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Create a request for :meth:`hold`, which the first call of its ``poll()`` sends."""
+        """Create a request for :meth:`hold`. The first call of its ``poll()`` sends it."""
         return self._switcher.request_hold(timeout, by)
 
     def recover(
@@ -601,8 +596,8 @@ class Cell(Closeable):
     ) -> MotionPlan:
         """Plan a motion that avoids collisions with arms and objects, without executing it.
 
-        Arms without a goal stay in place, or move out of the way of arms with a goal. Objects
-        attached to a gripper move with it. The method needs scipy, from the extra ``identify``.
+        Arms without a goal stay in place, or move out of the way. Objects attached to a gripper
+        move with it. scipy is required (extra ``identify``).
 
         Args:
             goals: Goals, by arm: the tool pose in ``frame``, or a joint configuration (n,) [rad,
@@ -611,13 +606,12 @@ class Cell(Closeable):
             frame: Frame of the poses: ``world`` or the base of an arm; the base of each arm by
                 default.
             options: Attributes of :class:`.MotionRequest`, such as ``path_constraint``,
-                ``allowed_contacts``, ``clearance`` [m], ``velocity_scaling``, ``planning_time``
-                [s] and ``seed``.
+                ``allowed_contacts``, ``clearance`` [m] and ``planning_time`` [s].
 
         Raises:
             PlanRejected: If no motion was found, an arm moves, or goals or options are invalid.
-            UnknownName: If there is no such arm.
-            TargetRejected: If there is no such frame.
+            UnknownName: If an arm is unknown.
+            TargetRejected: If the frame is unknown.
             MissingExtra: If scipy is not installed.
         """
         return self._moves.plan(goals, via=via, frame=frame, **options)
@@ -625,14 +619,14 @@ class Cell(Closeable):
     def start_motion(self, plan: MotionPlan) -> float:
         """Start a planned motion on all its arms in one cycle.
 
-        The active controllet of every arm that moves must accept trajectories.
+        The active controllet of every moving arm must accept trajectories.
 
         Returns:
             End of the motion in cell time [s].
 
         Raises:
-            PlanRejected: If arms or objects have moved, attached objects have changed, or an arm
-                has received another motion. Plan again.
+            PlanRejected: If arms, objects or attachments have changed since planning, or an arm
+                has received another motion.
             TargetRejected: If a controllet rejects its trajectory. No arm moves then.
         """
         return self._moves.start(plan)
@@ -640,11 +634,10 @@ class Cell(Closeable):
     def is_finished(self, plan: MotionPlan) -> bool:
         """Return True if all arms have reached the goal of a started motion.
 
-        The result stays True when the arms move again.
+        The result remains True if the arms move later.
 
         Raises:
-            MotionFailed: If a motion ended before its goal, because it was stopped or because
-                another target or controllet replaced it.
+            MotionFailed: If a motion was stopped, or another target or controllet replaced it.
             PlanRejected: If the plan was not started on this cell.
         """
         return self._moves.is_finished(plan)
@@ -672,7 +665,7 @@ class Cell(Closeable):
             MotionFailed: If a motion ended before its goal. The arms hold.
             TimeoutError: If the motion has not ended 5 s after its planned duration.
 
-        This method also raises the errors of :meth:`plan` and :meth:`start_motion`.
+        Errors of :meth:`plan` and :meth:`start_motion` are raised too.
         """
         goals, stops = goals_by_arm(arm, goal, via)
         plan = self.plan(goals, via=stops, frame=frame, **options)
@@ -692,7 +685,7 @@ class Cell(Closeable):
         internal_force: float | None = None,
         frame: str = "",
     ) -> None:
-        """Set the target pose of an object that several arms hold, or the force that squeezes it.
+        """Set the target pose of an object that several arms hold, or their squeezing force.
 
         See :meth:`.TargetWriter.set_object_target`.
         """
@@ -707,13 +700,9 @@ class Cell(Closeable):
         self._targets.command_actuators(arm, **commands)
 
     def actuators(self, arm: str, record: NDArray[np.void] | None = None) -> ActuatorSnapshot:
-        """Return the state of the compliant actuators of an arm.
+        """Return the state of the compliant actuators of an arm, by default in the newest cycle.
 
         See :meth:`.ActuatorReader.snapshot`.
-
-        Args:
-            arm: Name of the arm.
-            record: Record of a cycle, from :meth:`records`; the newest record by default.
         """
         return self._actuators.snapshot(
             self._reader.latest_record() if record is None else record, arm
@@ -759,7 +748,7 @@ class Cell(Closeable):
         return self._settings.cancel(request)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
-        """Measure the external torques of an arm and subtract them from now on.
+        """Measure the external torques of an arm and subtract their mean from later measurements.
 
         See :meth:`.Tare.tare`.
         """
@@ -792,14 +781,11 @@ class Cell(Closeable):
         return self._tare.cancel(request)
 
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
-        """Treat an object as a part of a gripper from now on. See :meth:`.Attachments.attach`."""
+        """Treat an object as a part of the gripper of an arm. See :meth:`.Attachments.attach`."""
         return self._holding.attach(arm, object_name, pose_in_tool)
 
     def detach(self, arm: str) -> str:
-        """Treat the attached object of an arm as a separate object again.
-
-        See :meth:`.Attachments.detach`.
-        """
+        """Separate the attached object from the gripper. See :meth:`.Attachments.detach`."""
         return self._holding.detach(arm)
 
     def request_attach(self, arm: str, object_name: str = "") -> AttachmentRequest:
@@ -815,11 +801,7 @@ class Cell(Closeable):
         return self._holding.answer(request)
 
     def cancel_attachment(self, request: AttachmentRequest) -> str:
-        """Cancel a request to attach or detach, unless the loop has received it.
-
-        Returns:
-            Outcome as text.
-        """
+        """Cancel a request to attach or detach; return the outcome as text."""
         return self._holding.cancel(request)
 
     def attached_objects(self) -> dict[str, str]:

@@ -24,14 +24,11 @@ _AVOIDANCE = "collision_avoidance"
 
 
 def check_allowed_contacts(config: CellConfig) -> list[str]:
-    """Return warnings on controllets that let arms touch fixed objects or the floor.
-
-    The check uses the parameters in the cell file.
-    """
+    """Return warnings on controllets that let arms touch fixed objects or the floor."""
     hands: dict[str, None] = {}
     arms: dict[str, None] = {}
     for spec in instance_specs(config):
-        parts = "all" if spec.is_hold else _parts_of(spec)
+        parts = "all" if spec.is_hold else _parts_avoiding_fixed_objects(spec)
         if parts != "all":
             (hands if parts == "without_gripper" else arms)[spec.config.short_name] = None
     result = []
@@ -48,12 +45,8 @@ def check_allowed_contacts(config: CellConfig) -> list[str]:
     return result
 
 
-def _parts_of(spec: InstanceSpec) -> str:
-    """Return the parts of an arm for which a controllet avoids collisions with fixed objects.
-
-    Returns:
-        ``all``, ``without_gripper`` (all parts except the gripper), or ``ignore`` (no part).
-    """
+def _parts_avoiding_fixed_objects(spec: InstanceSpec) -> str:
+    """Return ``all``, ``without_gripper`` or ``ignore`` (no part)."""
     values = spec.initial_values()
     if not values.get(f"{_AVOIDANCE}.enabled"):
         return "ignore"
@@ -65,8 +58,7 @@ def _parts_of(spec: InstanceSpec) -> str:
 def check_initial_contacts(config: CellConfig) -> list[str]:
     """Return warnings on simulated arms that penetrate floor, objects or other arms at the start.
 
-    The simulation would push these arms out abruptly, in most cases with a fault. Real arms are
-    not checked, because their configuration is unknown before the start.
+    Real arms are not checked.
     """
     simulated = [
         name for name, arm in config.arms.items() if find_backend(arm.backend).measures_objects
@@ -97,15 +89,12 @@ WARNING_CHECKS = (
 
 
 def notes_of(config: CellConfig) -> list[str]:
-    """Return the warnings of all checks on a cell file.
-
-    The checks take some tenths of a second.
-    """
+    """Return the warnings of all checks on a cell file."""
     return [sentence for check in WARNING_CHECKS for sentence in check(config)]
 
 
 def unread_sections(path: str | Path) -> list[str]:
-    """Return a warning on every section of a cell file that is for no node of the cell."""
+    """Return a warning on every section of a YAML file whose name matches no node of the cell."""
     return [
         f"parameters of {name} have no effect, because the cell has no such node"
         for name in ParameterFile.read(path).unmatched_sections()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Newest commanded motion of each arm, and whether it is still valid and has started."""
+"""Newest motion commanded to each arm, and its validity and start."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class CommandedMotion(NamedTuple):
         spec: Controllet that executes the motion.
         arm_index: Index of the arm in the controllet.
         channel: Channel of the command, ``joint`` or ``trajectory``.
-        activation: Number of activations of the controllet before the command. A later activation
-            discards the motion.
-        numbers: Sequence number of the newest target right after the command, by channel. A later
-            target replaces the motion.
+        activation: Number of activations of the controllet at the command. A later activation ends
+            the motion.
+        numbers: Sequence number of the newest target at the command, by channel. A later target
+            replaces the motion.
         starts_at: Start of the motion in cell time (:attr:`.Cell.time`) [s].
         command_time: Cell time of the command [s].
     """
@@ -45,7 +45,7 @@ class CommandedMotion(NamedTuple):
 
 
 class CommandedMotions:
-    """Newest joint motion that was commanded to each arm of each controllet.
+    """Store of the newest joint motion that was commanded to each arm of each controllet.
 
     Args:
         connection: Connection to the control loop.
@@ -53,7 +53,7 @@ class CommandedMotions:
         rate: Rate of the control loop [Hz].
 
     Attributes:
-        lock: Lock of the connection. Hold it to command arms and to call :meth:`note`.
+        lock: Lock to hold while the caller commands arms and calls :meth:`store`.
 
     Thread: any.
     """
@@ -63,15 +63,8 @@ class CommandedMotions:
         self._newest: dict[tuple[int, int], CommandedMotion] = {}
         self.lock = connection.lock
 
-    def note(self, spec: InstanceSpec, channel: str, arm_index: int, record: Vector) -> None:
-        """Store a joint target or a trajectory that was just sent.
-
-        Args:
-            spec: Controllet that receives the target.
-            channel: Channel ``joint`` or ``trajectory``.
-            arm_index: Index of the arm in the controllet.
-            record: Target as an array of numbers, as sent to the loop.
-        """
+    def store(self, spec: InstanceSpec, channel: str, arm_index: int, record: Vector) -> None:
+        """Store a joint target or a trajectory that was just sent, as an array of numbers."""
         now, slots = self._time(), self._slots(spec, arm_index)
         begins = float(record[START_INDEX]) if channel == TRAJECTORY.name else 0.0
         self._newest[spec.index, arm_index] = CommandedMotion(
@@ -80,11 +73,11 @@ class CommandedMotions:
         )  # fmt: skip
 
     def newest(self, spec: InstanceSpec, index: int) -> CommandedMotion | None:
-        """Return the newest motion commanded to an arm of a controllet; None if there is none."""
+        """Return the newest motion commanded to an arm of a controllet; None without a motion."""
         return self._newest.get((spec.index, index))
 
     def is_valid(self, motion: CommandedMotion) -> bool:
-        """Return True if no newer target or activation of the controllet has ended a motion."""
+        """Return True if neither a newer target nor a new activation has ended the motion."""
         spec = motion.spec
         if self._connection.mailbox.activation_counts[spec.index] != motion.activation:
             return False
@@ -92,7 +85,7 @@ class CommandedMotions:
         return all(slots[name].written == number for name, number in motion.numbers.items())
 
     def is_pending(self, motion: CommandedMotion) -> bool:
-        """Return True if a motion is valid but has not started yet."""
+        """Return True if the motion is valid and starts later."""
         now = self._time()
         # A reset of the simulation sets the time back and discards the motion.
         if now < motion.command_time or not self.is_valid(motion):

@@ -24,12 +24,11 @@ from multipanda_py.state import Vector
 
 
 class Counts:
-    """Counters of requests that were not executed as requested.
+    """Numbers of requests that were rejected, changed or cancelled.
 
     Attributes:
         rejected: Number of rejected requests, by subject such as ``left target`` or ``switch``.
-        clipped: Number of targets that were clipped to the gate limits, by subject such as
-            ``left pose``.
+        clipped: Number of targets clipped to the gate limits, by subject such as ``left pose``.
         cancelled: Number of requests cancelled before the loop received them, by subject.
     """
 
@@ -40,14 +39,10 @@ class Counts:
 
 
 def checked_timeout(timeout: object, refusal: type[MultipandaError]) -> float:
-    """Check a timeout and return it [s].
-
-    Args:
-        timeout: Timeout to check [s]; infinity for no limit.
-        refusal: Type of the error to raise.
+    """Check a timeout and return it [s]; infinity for no limit.
 
     Raises:
-        MultipandaError: If the timeout is not a number, negative or NaN.
+        MultipandaError: If the timeout is not a number, negative or NaN. The type is ``refusal``.
     """
     if isinstance(timeout, (int, float, np.integer, np.floating)) and not (
         isinstance(timeout, bool) or math.isnan(timeout) or timeout < 0
@@ -63,7 +58,7 @@ class Connection:
         lock: Lock to hold while writing to the shared memory.
         realtime: Real-time settings, including the CPU core of the started loop.
         warnings: Sentences about settings that backends or the machine refused.
-        started_ns: Time of the newest start of the loop [ns], CLOCK_MONOTONIC.
+        started_ns: Start time of the loop [ns], CLOCK_MONOTONIC.
     """
 
     def __init__(self, names: CellNames, counts: Counts) -> None:
@@ -146,10 +141,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True from :meth:`open` until :meth:`close`.
-
-        It stays True if the loop ends by itself.
-        """
+        """True from :meth:`open` until :meth:`close`, even if the loop ends by itself."""
         return self._mailbox is not None
 
     @property
@@ -174,7 +166,7 @@ class Connection:
 
     @property
     def pid(self) -> int:
-        """Process id of the loop, or of this process if the loop runs in it."""
+        """Process id of the loop; with placement ``thread`` or ``inline``, of this process."""
         return os.getpid() if self._runner is None else self._runner.pid
 
     def check(self) -> None:
@@ -196,7 +188,7 @@ class Connection:
         return 0.0 if self._runner is None else self._runner.cycle_age(self.started_ns)
 
     def step(self, cycles: int = 1) -> None:
-        """Run cycles of an inline cell without real-time pacing."""
+        """Run cycles of an inline cell as fast as possible."""
         self.check()
         self._running().step(cycles)
 
@@ -221,8 +213,7 @@ class Connection:
         Args:
             condition: Function that returns True at the end of the wait. It is called every few
                 milliseconds, or every cycle of an inline cell.
-            timeout: Maximum time to wait [s]: simulated time for an inline cell, wall time for
-                others.
+            timeout: Maximum wall time to wait [s]; simulated time for an inline cell.
             description: Name of the condition in the message.
 
         Raises:
@@ -234,11 +225,10 @@ class Connection:
             raise LoopTimeout(f"waiting for {description} timed out after {timeout:g} s")
 
     def post(self, slot: SeqlockBuffer, record: Vector) -> int:
-        """Write a request to the shared memory, and return its sequence number.
+        """Write a request, given as an array of numbers, to a buffer in the shared memory.
 
-        Args:
-            slot: Buffer in the shared memory for requests of this kind.
-            record: Request as an array of numbers.
+        Returns:
+            Sequence number of the request.
         """
         with self.lock:
             number = slot.write(record)
@@ -251,17 +241,14 @@ class Connection:
             self.mailbox.words[SharedFlag.TRACE] = int(is_on)
             self.mailbox.notify()
 
-    def withdraw(self, slot: SeqlockBuffer, number: int, what: str) -> bool:
+    def withdraw(self, slot: SeqlockBuffer, number: int, kind: str) -> bool:
         """Withdraw a request; return False if the loop has already received it.
 
-        Args:
-            slot: Buffer in the shared memory for requests of this kind.
-            number: Sequence number of the request.
-            what: Key for :attr:`Counts.cancelled`, which counts withdrawn requests.
+        A withdrawn request is counted in :attr:`Counts.cancelled` with the key ``kind``.
         """
         with self.lock:
             is_void = slot.withdraw(number)
-            self._counts.cancelled[what] += is_void
+            self._counts.cancelled[kind] += is_void
         return is_void
 
     def _running(self) -> Runner:

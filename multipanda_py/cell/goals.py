@@ -22,9 +22,9 @@ from multipanda_py.targets import IDENTITY_POSE
 class Frames:
     """Names and poses of the frames in which targets may be given.
 
-    The frames are ``world`` and the base of every arm, which has the name of its first link
-    (``left_fr3_link0``). A target of the arm ``left`` may also call its base ``base``,
-    ``fr3_link0`` or "".
+    They are ``world`` and the base of every arm, named after its first link (``left_fr3_link0``).
+    In a target of the arm ``left``, the names ``base``, ``fr3_link0`` and "" also stand for its
+    base.
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -45,10 +45,6 @@ class Frames:
 
     def base_from(self, frame: str, arm: str) -> Pose:
         """Return the pose of a frame in the base of an arm.
-
-        Args:
-            frame: Name of the frame.
-            arm: Name of the arm.
 
         Raises:
             TargetRejected: If the frame is unknown.
@@ -93,10 +89,9 @@ class GoalConverter:
             frame: Frame of the poses; the base of each arm by default.
 
         Raises:
-            PlanRejected: If ``via`` or ``goals`` has the wrong format, or a joint configuration
-                has the wrong length or a number that is not finite.
-            UnknownName: If there is no such arm.
-            TargetRejected: If there is no such frame.
+            PlanRejected: If ``via`` or ``goals`` has a wrong format, length or number.
+            UnknownName: If an arm is unknown.
+            TargetRejected: If the frame is unknown.
         """
         if isinstance(via, (str, Mapping, Pose)) or not isinstance(via, Sequence):
             raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals by arm")
@@ -119,16 +114,11 @@ class GoalConverter:
             if isinstance(goal, Pose):
                 result[arm] = bases[arm] @ self._frames.base_from(frame, arm) @ goal
             else:
-                result[arm] = _configuration(goal, limits.n_joints, f"{path}{arm}")
+                result[arm] = _checked_configuration(goal, limits.n_joints, f"{path}{arm}")
         return result
 
 
-def _configuration(positions: ArrayLike, n: int, location: str) -> Vector:
-    """Check the joint positions of a motion goal and return a copy, (n,).
-
-    Raises:
-        PlanRejected: If they are not n finite numbers. The message begins with ``location``.
-    """
+def _checked_configuration(positions: ArrayLike, n: int, location: str) -> Vector:
     try:
         configuration = np.asarray(positions)
     except ValueError:  # NumPy rejects nested lists of different lengths.
@@ -155,11 +145,11 @@ def goals_by_arm(
     goal: MotionGoal | None,
     via: Sequence[MotionGoal | Mapping[str, MotionGoal]],
 ) -> tuple[Mapping[str, MotionGoal], list[Mapping[str, MotionGoal]]]:
-    """Convert the arguments of ``move_to`` to goals and waypoints by arm.
+    """Convert the arguments of :meth:`.Cell.move_to` to goals and waypoints by arm.
 
     Args:
         arm: Name of the arm, or goals by arm.
-        goal: Goal of the named arm; None if goals are given by arm.
+        goal: Goal of the named arm; None if ``arm`` has the goals.
         via: Waypoints in order, each in the format of ``goal`` or a mapping by arm.
 
     Raises:

@@ -45,8 +45,8 @@ HOLDING_TIMEOUT = 2.0
 class LoopGripper(Gripper):
     """Gripper that the control loop moves, for example a simulated one.
 
-    A command that a blocked loop has not received within :data:`.LOOP_TIMEOUT` is withdrawn, even
-    if it is a stop.
+    A command, even a stop, is withdrawn if the loop does not receive it within
+    :data:`.LOOP_TIMEOUT`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LoopGripper(Gripper):
             return self._motion
 
     def end_motion(self, reason: str) -> None:
-        """Give the running motion, if any, the result ``ABORTED``."""
+        """Abort the running motion, if any: its result becomes ``ABORTED``."""
         if self._motion is not None:
             text = f"{self._motion.command}: {reason}"
             self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
@@ -94,14 +94,15 @@ class LoopGripper(Gripper):
                 time.monotonic() - since > LOOP_TIMEOUT
                 and self._connection.cycle_age() > LOOP_TIMEOUT
             )
-            return self._give_up(command, number, width) if is_late else None
+            return self._withdraw_unanswered(command, number, width) if is_late else None
         text = f"{command}: {outcome.name.lower()} at {width:.4f} m"
         if command.action is Action.GRASP:
             text += ", an object is held" if held else ", nothing is held"
         return GripperResult(outcome, width, text)
 
-    def _give_up(self, command: GripperCommand, number: int, width: float) -> GripperResult:
-        """Withdraw a command that a blocked loop does not answer; return the result ``FAILED``."""
+    def _withdraw_unanswered(
+        self, command: GripperCommand, number: int, width: float
+    ) -> GripperResult:
         connection = self._connection
         slot = connection.mailbox.grippers[self._index]
         done = describe_withdrawal(connection.withdraw(slot, number, "gripper"))
@@ -152,13 +153,13 @@ class Grippers:
         return gripper
 
     def connect(self) -> None:
-        """Create the handles of all grippers, which starts the processes of real grippers."""
+        """Create the handles of all grippers and start the processes of real ones."""
         for arm, config in self._names.config.arms.items():
             if config.gripper:
                 self.gripper(arm)
 
     def end_motions(self, reason: str) -> None:
-        """Give running motions of simulated grippers the result ``ABORTED``."""
+        """Abort running motions of simulated grippers: their result becomes ``ABORTED``."""
         for gripper in self._grippers.values():
             if isinstance(gripper, LoopGripper):
                 gripper.end_motion(reason)
@@ -176,7 +177,7 @@ class AttachmentRequest:
 
     Attributes:
         arm: Name of the arm.
-        object_name: Name of the object; empty if the arm has no object to detach.
+        object_name: Name of the object; empty to detach from an arm without an object.
         object_number: Index of the object to attach, from 1; 0 to detach.
         number: Sequence number of the request.
     """
@@ -209,25 +210,24 @@ class Attachments:
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
         """Attach an object to the gripper of an arm.
 
-        Collision avoidance and planning then treat the object as a part of the gripper. Collision
-        avoidance ignores contact between object and arm. Several grippers may hold one object. In
-        simulation, a grasp attaches the object automatically. The attachment ends with
-        :meth:`detach`, with the end of the grasp, or when the finger width increases by 5 mm.
+        Collision avoidance and planning then treat it as a part of the gripper. The attachment
+        ends with :meth:`detach`, with the end of the grasp, or when the finger width increases by
+        5 mm. A simulated grasp attaches its object automatically.
 
         Args:
             arm: Name of the arm.
             object_name: Name of an object with a mass in ``objects`` of the cell file; the nearest
                 object by default.
-            pose_in_tool: Pose of the object in the tool frame; its present pose by default. In a
-                cell with simulated arms, only the default is allowed.
+            pose_in_tool: Pose of the object in the tool frame; its present pose by default.
+                Simulated cells allow only the default.
 
         Returns:
             Name of the attached object.
 
         Raises:
-            AttachmentRejected: If the object does not exist, or is too far from the tool (see
-                :data:`MAX_ATTACH_DISTANCE`). Also if ``pose_in_tool`` is not allowed, or a newer
-                request has replaced this one.
+            AttachmentRejected: If the object does not exist or is farther from the tool than
+                :data:`MAX_ATTACH_DISTANCE`. Also if ``pose_in_tool`` is not allowed, or a newer
+                request replaced this one.
             LoopTimeout: If the loop did not answer in time.
         """
         request = self.request_attach(arm, object_name, pose_in_tool)
@@ -235,10 +235,10 @@ class Attachments:
         return request.object_name
 
     def detach(self, arm: str) -> str:
-        """Treat the attached object of an arm as a separate object again, at its present pose.
+        """Treat the attached object of an arm as a separate object at its present pose.
 
         Returns:
-            Name of the detached object; empty if there was none.
+            Name of the detached object; empty without an attached object.
 
         Raises:
             AttachmentRejected: If a newer request has replaced this one.
@@ -253,13 +253,13 @@ class Attachments:
     ) -> AttachmentRequest:
         """Request :meth:`attach` without waiting for the answer. See :meth:`answer`."""
         try:
-            chosen = self._check(object_name) if object_name else self._nearest(arm)
+            chosen = self._check(object_name) if object_name else self._nearest_object(arm)
             if pose_in_tool is not None and self._is_measured():
                 raise AttachmentRejected(
                     f"{arm}: pose_in_tool: the simulation measures the pose of {chosen} in a "
                     "cell with simulated arms. Omit pose_in_tool"
                 )
-            self._check_object_present(arm, chosen, pose_in_tool)
+            self._check_object_near_tool(arm, chosen, pose_in_tool)
         except AttachmentRejected:
             self._counts.rejected[f"{arm} attach"] += 1
             raise
@@ -325,12 +325,7 @@ class Attachments:
             )
         raise AttachmentRejected(str(UnknownName("object", object_name, self._movable)))
 
-    def _nearest(self, arm: str) -> str:
-        """Return the movable object whose centre is nearest to the tool of an arm.
-
-        Raises:
-            AttachmentRejected: If there is no movable object within :data:`MAX_ATTACH_DISTANCE`.
-        """
+    def _nearest_object(self, arm: str) -> str:
         tool = bases_in_world(self._names.config)[arm] @ self._reader.pose(arm)
         far = {name: pose.distance(tool)[0] for name, pose in self._reader.objects().items()}
         if not far:
@@ -345,18 +340,12 @@ class Attachments:
             )
         return nearest
 
-    def _check_object_present(self, arm: str, object_name: str, pose_in_tool: Pose | None) -> None:
-        """Check that an object to attach is near the tool, if the loop compensates gravity.
-
-        The loop then also compensates the weight of the object. If the gripper did not carry the
-        object, this torque would lift the arm.
-
-        Raises:
-            AttachmentRejected: If the object is too far away.
-        """
+    def _check_object_near_tool(
+        self, arm: str, object_name: str, pose_in_tool: Pose | None
+    ) -> None:
         config = self._names.config
         if self._names.arm_config(arm).compensates_gravity:
-            return
+            return  # The loop does not compensate the weight of the object.
         if pose_in_tool is None:
             tool = bases_in_world(config)[arm] @ self._reader.pose(arm)
             far = self._reader.objects()[object_name].distance(tool)[0]

@@ -36,11 +36,11 @@ Timed motions keep ``TRACKING_MARGIN``, for tracking errors. Points of a path ke
 ``PATH_MARGIN``, because the path between them may come nearer."""
 
 
-def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:
+def motion_controllets(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:
     """Return the controllets that may execute planned motions.
 
-    If the active controllet of an arm accepts trajectories, no other controllet of this arm is
-    returned. Otherwise all of its controllets that accept trajectories are returned.
+    For each arm, this is its active controllet if it accepts trajectories, and otherwise every
+    controllet of the arm that accepts them.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -55,9 +55,7 @@ def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]
 
 
 class ExecutingAvoidance:
-    """Limits of the feature ``collision_avoidance`` on motions, for use by the planner.
-
-    The planner keeps these limits, so that the feature does not stop planned motions.
+    """Limits of the feature ``collision_avoidance``, which planned motions must keep.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -92,22 +90,22 @@ class ExecutingAvoidance:
         self._scene, self._touching = scene, frozenset(touching)
         self._columns = [scene.columns[arm.name] for arm in arms]
         self._n = self._columns[-1].stop
-        self._objects = np.zeros((len(movable), 7))
-        for pose_values, obj in zip(self._objects, movable):
+        self._object_poses = np.zeros((len(movable), 7))
+        for pose_values, obj in zip(self._object_poses, movable):
             pose = object_poses.get(obj.name, Pose(obj.start, obj.rotation))
             pose_values[:] = _numbers(pose)
         for state in self._states:
             if state.name in held:
                 state.attached_object[...] = 1 + number[held[state.name]]
         self._grips = [
-            (grip.arm, self._objects[number[grip.object_name]], grip.pose)
+            (grip.arm, self._object_poses[number[grip.object_name]], grip.pose)
             for grip in attached_objects(scene, held)
         ]
         self._features: list[tuple[CollisionAvoidance, tuple[int, ...]]] = []
         for name, own in controllet_params.items():
             spec = names.spec(name)
             parts = iter(spec.decode(spec.encode(own))[1:])
-            context = make_context(config, spec, arms, self._states, self._objects)
+            context = make_context(config, spec, arms, self._states, self._object_poses)
             for kind, (switch, params) in zip(spec.features.values(), zip(parts, parts)):
                 if issubclass(kind, CollisionAvoidance) and switch.enabled:
                     self._features.append((kind(context, params), spec.arms))
@@ -123,7 +121,7 @@ class ExecutingAvoidance:
                 self._needs[key] = max(self._needs.get(key, 0.0), need)
 
     def min_distance(self, first: str, second: str, gripper: bool) -> float:
-        """Return the distance that two bodies must keep on a path [m]; 0 if none is required.
+        """Return the distance that two bodies must keep on a path [m]; 0 for no minimum.
 
         Args:
             first: Name of the first body.
@@ -135,9 +133,7 @@ class ExecutingAvoidance:
     def may_touch(self, first: str, second: str) -> bool:
         """Return True if the cell file allows contact between two bodies.
 
-        Args:
-            first: Name of an arm, a gripper (``left/hand``) or an object.
-            second: Name of the other body.
+        Bodies are arms, grippers (``left/hand``) and objects.
         """
         return frozenset((first, second)) in self._meant
 
@@ -157,17 +153,11 @@ class ExecutingAvoidance:
         return max(self._needs.values(), default=0.0)
 
     @property
-    def _spare(self) -> float:
-        """Margin for tracking errors, subtracted from the distance of every pair of bodies [m]."""
+    def _tracking_margin(self) -> float:
         return min(TRACKING_MARGIN, 0.2 * (self.begins_at - self.stops_at))
 
     def close_pairs(self, q: Vector, within: float) -> list[NearBodies]:
-        """Return the pairs of bodies that are closer than a distance.
-
-        Args:
-            q: Joint configuration of all arms, (n,) [rad].
-            within: Distance [m].
-        """
+        """Return the pairs of bodies closer than ``within`` [m] at the joint positions q [rad]."""
         result = []
         self._set_states(q, np.zeros(self._n))
         for feature, own in self._features:
@@ -186,14 +176,12 @@ class ExecutingAvoidance:
         return result
 
     def velocity_scale(self, q: Vector, dq: Vector) -> float:
-        """Return the factor, 0 to 1, by which collision avoidance would reduce joint velocities.
+        """Return the factor, 0 to 1, by which collision avoidance would scale joint velocities.
 
-        Args:
-            q: Joint positions of all arms, (n,) [rad].
-            dq: Joint velocities of all arms, (n,) [rad/s].
+        Arguments are joint positions [rad] and velocities [rad/s] of all arms, (n,).
         """
         self._set_states(q, dq)
-        scale, spare = 1.0, self._spare
+        scale, spare = 1.0, self._tracking_margin
         for feature, own in self._features:
             for pair in feature.measure([self._states[arm] for arm in own]):
                 pair.distance -= spare
@@ -204,9 +192,7 @@ class ExecutingAvoidance:
     def blocked_by(self, q: Vector, dq: Vector) -> str:
         """Return a text on the pairs of bodies that limit the velocities most.
 
-        Args:
-            q: Joint positions of all arms, (n,) [rad].
-            dq: Joint velocities of all arms, (n,) [rad/s].
+        Arguments are those of :meth:`velocity_scale`.
         """
         self.velocity_scale(q, dq)
         words = [
@@ -266,23 +252,17 @@ class MoveFinder:
         options: Mapping[str, Any] | None = None,
         ready: Callable[[], None] | None = None,
     ) -> MotionPlan:
-        """Plan a motion.
+        """Plan a motion. See :meth:`.Cell.plan`.
 
-        Args:
-            goals: Goals by arm, as for :meth:`.Cell.plan`.
-            via: Waypoints by arm, as for :meth:`.Cell.plan`.
-            frame: Frame of the poses, as for :meth:`.Cell.plan`.
-            options: Options by name, as for :meth:`.Cell.plan`.
-            ready: Function that raises an error if an arm executes a motion; None to skip this
-                check.
+        ``ready`` raises an error if an arm executes a motion; None for no check.
         """
         request = request_of(self._goals.waypoints(via, goals, frame), options or {})
         if ready is not None:
             ready()
-        postures = self._postures()
-        held, objects = self._holding.attached_objects(), self._objects()
+        postures = self._resting_configurations()
+        held, objects = self._holding.attached_objects(), self._object_poses()
         scene = self._scene(objects, held, postures)
-        laws = self._laws()
+        laws = self._executing_parameters()
         law = ExecutingAvoidance(self._names, laws, scene, held, objects, request.allowed_contacts)
         result = find_move(scene, held, request, law)
         duration = max(float(rows[-1, 0]) for rows in result.points.values())
@@ -294,18 +274,18 @@ class MoveFinder:
         """Check that a plan fits the present state of the cell.
 
         Raises:
-            PlanRejected: If an arm or an object has moved, attached objects have changed, or new
+            PlanRejected: If an arm or object has moved, attachments have changed, or changed
                 parameters of collision avoidance require a slower motion.
         """
         postures, objects, held = (
-            self._postures(),
-            self._objects(),
+            self._resting_configurations(),
+            self._object_poses(),
             self._holding.attached_objects(),
         )
         plan.check(postures, objects, held)
-        laws = self._laws()
+        laws = self._executing_parameters()
         if plan.controllet_params and not all(
-            _has_same_avoidance(plan.controllet_params.get(name), now)
+            _has_equal_avoidance_params(plan.controllet_params.get(name), now)
             for name, now in laws.items()
         ):
             law = ExecutingAvoidance(
@@ -328,23 +308,18 @@ class MoveFinder:
     ) -> Scene:
         return Scene(
             [self._names.descriptions[arm] for arm in self._names.arms],
-            self._solids(objects, [*held.values()]),
+            self._planner_objects(objects, [*held.values()]),
             postures,
         )
 
-    def _laws(self) -> dict[str, Mapping[str, Any]]:
-        """Return the parameters of the controllets that may execute motions, by controllet."""
+    def _executing_parameters(self) -> dict[str, Mapping[str, Any]]:
         owners = {arm: self._reader.state(arm).owner for arm in self._names.arms}
         return {
-            spec.name: dict(self._parameters(spec.name)) for spec in executing(self._names, owners)
+            spec.name: dict(self._parameters(spec.name))
+            for spec in motion_controllets(self._names, owners)
         }
 
-    def _postures(self) -> dict[str, Vector]:
-        """Return the joint configurations of all arms at rest, by name.
-
-        Raises:
-            PlanRejected: If an arm moves.
-        """
+    def _resting_configurations(self) -> dict[str, Vector]:
         states = {arm: self._reader.state(arm) for arm in self._names.arms}
         for arm, state in states.items():
             fastest = float(np.abs(state.dq).max())
@@ -355,8 +330,7 @@ class MoveFinder:
                 )
         return {arm: state.q for arm, state in states.items()}
 
-    def _objects(self) -> dict[str, Pose]:
-        """Return the present poses of movable and fixed objects in the world, by name."""
+    def _object_poses(self) -> dict[str, Pose]:
         fixed = {
             obj.name: Pose(obj.position, obj.rotation)
             for obj in describe_objects(self._names.config)
@@ -364,15 +338,14 @@ class MoveFinder:
         }
         return {**fixed, **self._reader.objects()}
 
-    def _solids(self, objects: Mapping[str, Pose], held: Sequence[str]) -> list[SceneObject]:
-        """Return objects and floor for the planner, with mass 0 unless attached to a gripper.
-
-        The planner treats a body with mass 0 as fixed.
-        """
-        solids = [] if FLOOR in objects else [self._floor()]
+    def _planner_objects(
+        self, objects: Mapping[str, Pose], held: Sequence[str]
+    ) -> list[SceneObject]:
+        solids = [] if FLOOR in objects else [self._floor_below_arms()]
         for obj in describe_objects(self._names.config):
             if obj.name in objects:
                 pose = objects[obj.name]
+                # The planner treats an object with mass 0 as fixed.
                 mass = max(obj.mass, 1e-3) if obj.name in held else 0.0
                 solids.append(
                     replace(
@@ -382,15 +355,13 @@ class MoveFinder:
                 )  # fmt: skip
         return solids
 
-    def _floor(self) -> SceneObject:
-        """Return a box whose top is at the lowest arm base, but not above z = 0."""
+    def _floor_below_arms(self) -> SceneObject:
         arms = self._names.descriptions.values()
         height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
         return SceneObject(FLOOR, "box", (5.0, 5.0, _DEPTH), np.array([0.0, 0.0, height - _DEPTH]))
 
 
-def _has_same_avoidance(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return True if the parameters ``planned`` and ``now`` of collision avoidance are equal."""
+def _has_equal_avoidance_params(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
     return planned is not None and all(
         planned.get(name) == value
         for name, value in now.items()

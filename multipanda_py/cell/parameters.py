@@ -32,11 +32,7 @@ class ParameterWriter:
         return dict(self._values[self._names.spec(name).index])
 
     def change(self, name: str, values: Mapping[str, object]) -> None:
-        """Change parameters of a controllet, all of them in the same cycle.
-
-        Args:
-            name: Name of the controllet.
-            values: New values by parameter name.
+        """Change parameters of a controllet, given by name, all in the same cycle.
 
         Raises:
             ParameterRejected: If a value is invalid. Then no parameter changes.
@@ -76,7 +72,7 @@ class RobotSettings:
         self._lock = threading.Lock()
 
     def current(self, arm: str) -> Settings:
-        """Return the settings in effect, which are initially those of the cell file.
+        """Return the settings in effect on the robot of an arm.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -90,9 +86,8 @@ class RobotSettings:
     def change(self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object) -> None:
         """Change settings of a robot, and wait until it has accepted them.
 
-        A real robot interrupts control for some tenths of a second: its torques go to zero. The
-        arm then holds at its present position. Other arms continue. A simulated arm applies
-        settings immediately.
+        The torques of a real robot are zero for some tenths of a second; then it holds its present
+        position. Other arms continue.
 
         Args:
             arm: Name of the arm, which must be on ``hold``.
@@ -125,7 +120,7 @@ class RobotSettings:
         return self._requests.request(arm, settings_new.encode())
 
     def answer(self, request: ArmRequest) -> bool:
-        """Return True if the settings are applied, and False while there is no answer.
+        """Return True once the settings are applied, False before.
 
         Raises:
             SettingsRejected: If the loop or the robot refused the settings.

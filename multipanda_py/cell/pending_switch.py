@@ -39,22 +39,11 @@ ABANDON_TIME = 1.0
 class PendingSwitch:
     """Request to change the active controllets. No method waits for the loop.
 
-    The loop executes one request at a time, so a request is sent after the answer to the previous
-    one. A stop of all arms is sent at once and withdraws all other requests.
+    A request is sent after the answer to the previous one. A stop of all arms is sent at once and
+    withdraws all other requests. ``FORCE_AUTO`` first stops arms that must be at rest.
 
-    With the strictness ``FORCE_AUTO``, arms that must be at rest before the switch are stopped
-    first.
-
-    Args:
-        turn: State shared by all switch requests of the cell.
-        activate: Controllets to activate.
-        deactivate: Controllets to deactivate.
-        rule: Treatment of the request if it cannot be fulfilled.
-        timeout: Maximum time until the loop answers [s].
-        is_stop: True to deactivate all controllets.
-        reason_text: Reason of the switch, for events; by default it names the activated
-            controllets.
-        by: Name of the requesting client, for events; empty for the program that owns the cell.
+    Arguments are those of :meth:`.Switcher.switch`. ``reason_text`` is the reason of the switch,
+    for events.
 
     Attributes:
         deadline: Time at which the timeout ends [s], CLOCK_MONOTONIC.
@@ -62,17 +51,21 @@ class PendingSwitch:
 
     def __init__(
         self,
-        turn: SwitchLock,
+        shared: SharedSwitchState,
         activate: Sequence[str],
         deactivate: Sequence[str],
-        rule: Strictness,
+        strictness: Strictness,
         timeout: float,
         is_stop: bool = False,
         reason_text: str = "",
         by: str = "",
     ) -> None:
-        self._switch_lock, self._box = turn, turn.connection.mailbox
-        self._activate, self._deactivate, self._rule = tuple(activate), tuple(deactivate), rule
+        self._shared, self._box = shared, shared.connection.mailbox
+        self._activate, self._deactivate, self._strictness = (
+            tuple(activate),
+            tuple(deactivate),
+            strictness,
+        )
         self._timeout, self._is_stop, self._reason_text, self._by = (
             timeout,
             is_stop,
@@ -85,16 +78,16 @@ class PendingSwitch:
         self._plan = SwitchPlan([])
         self._answer: tuple[SwitchStatus, int] | None = None
         self._overtaken = self._brakes = False
-        turn.stops += is_stop
-        self._stops = turn.stops
+        shared.stop_count += is_stop
+        self._stops = shared.stop_count
         self._rested: dict[str, None] = {}
         self._still_since: dict[str, float] = {}
         self._stopped: list[str] = []
 
     def poll(self) -> SwitchResult | None:
-        """Return the result of the switch; None until the loop has answered.
+        """Send the request once no other switch is pending, and return its result.
 
-        Call this method repeatedly. It sends the request once no other switch is pending.
+        Call this method repeatedly; it returns None until the loop has answered.
 
         Raises:
             SwitchRejected: If the request cannot be fulfilled. Active controllets do not change,
@@ -102,15 +95,15 @@ class PendingSwitch:
             LoopTimeout: If the loop did not answer in time. The message states whether the switch
                 may still happen.
         """
-        switch_lock = self._switch_lock
+        shared_state = self._shared
         try:
-            with switch_lock.connection.lock:
+            with shared_state.connection.lock:
                 result = self._poll()
         except (SwitchRejected, LoopTimeout) as error:
-            switch_lock.counts.rejected["switch"] += 1
+            shared_state.counts.rejected["switch"] += 1
             self._close()
             if self._stopped:
-                raise type(error)(f"{error}; {self._stop_reasons()}") from None
+                raise type(error)(f"{error}; {self._stops_sentence()}") from None
             raise
         if result is not None:
             self._close()
@@ -119,8 +112,8 @@ class PendingSwitch:
     def is_over(self) -> bool:
         """Return True if this request is answered or too old, so that another may be sent.
 
-        A request is too old ``ABANDON_TIME`` after its deadline. It is then withdrawn, unless it
-        is a stop.
+        A request other than a stop is withdrawn if it is too old: ``ABANDON_TIME`` after its
+        deadline.
         """
         if self._box.words[SharedFlag.SWITCH_ACK] == self._number and not self._brakes:
             return True
@@ -140,7 +133,7 @@ class PendingSwitch:
             self._stopped += self._plan.deactivated
 
     def keep_answer(self) -> None:
-        """Store the answer of the loop, if any, before the next answer overwrites it."""
+        """Store the answer of the loop before the next answer overwrites it."""
         words = self._box.words
         if self._number and self._answer is None and words[SharedFlag.SWITCH_ACK] == self._number:
             self._answer = (
@@ -149,31 +142,31 @@ class PendingSwitch:
             )
 
     def _close(self) -> None:
-        if self._switch_lock.open is self:
-            self._switch_lock.open = None
+        if self._shared.pending is self:
+            self._shared.pending = None
 
     def _poll(self) -> SwitchResult | None:
         if self._overtaken:
             self._refuse_after_stop()
         if not self._number:
-            return self._ask()
+            return self._send_unless_busy()
         self.keep_answer()
         if self._answer is None:
             if time.monotonic() > self.deadline:
-                self._give_up()
+                self._withdraw_after_timeout()
             return None
         status, answered_ns = self._answer
         if status is SwitchStatus.DONE and self._brakes:
             self._stopped += self._plan.deactivated
             self._number = self._tries = 0
             self._answer = None
-            return self._ask()
+            return self._send_unless_busy()
         if status is SwitchStatus.DONE:
-            handed_over, notices = map(self._reports, (Event.HANDED_OVER, Event.NOTICE))
+            handed_over, notices = map(self._event_texts, (Event.HANDED_OVER, Event.NOTICE))
             delay = (answered_ns - self._requested_ns) * 1e-9
             return self._result(delay, tuple(handed_over), tuple(notices))
         if status is SwitchStatus.FAILED:
-            reasons = self._reports(Event.SWITCH_FAILED)
+            reasons = self._event_texts(Event.SWITCH_FAILED)
             raise SwitchRejected("; ".join(reasons) or "activation failed")
         # A fault has changed the active controllets since the request. It is planned again.
         self._number = 0
@@ -181,19 +174,18 @@ class PendingSwitch:
             raise SwitchRejected(
                 "faults keep changing the active set. Check the events of the loop"
             )
-        return self._ask()
+        return self._send_unless_busy()
 
-    def _ask(self) -> SwitchResult | None:
-        """Send the request to the loop, unless another one is pending."""
-        switch_lock, box = self._switch_lock, self._box
-        if self._stops != switch_lock.stops and not self._is_stop:
+    def _send_unless_busy(self) -> SwitchResult | None:
+        shared_state, box = self._shared, self._box
+        if self._stops != shared_state.stop_count and not self._is_stop:
             self._refuse_after_stop()
-        before = switch_lock.open
+        before = shared_state.pending
         # This request overwrites the answer to the previous one, which its client may not have
         # polled yet.
         if before is not None and before.is_over():
             before.keep_answer()
-            before = switch_lock.open = None
+            before = shared_state.pending = None
         if before is not None and before is not self:
             if not self._is_stop:
                 if time.monotonic() > self.deadline:
@@ -203,7 +195,7 @@ class PendingSwitch:
                     )
                 return None
             before.yield_to_stop()
-        elif not self._is_stop and box.switch.taken < switch_lock.stop_number:
+        elif not self._is_stop and box.switch.taken < shared_state.stop_number:
             raise SwitchRejected(
                 "switch: a stop waits until the loop runs again, and other switches are refused "
                 "until then. Repeat the request later"
@@ -213,38 +205,38 @@ class PendingSwitch:
         if self._is_stop:
             self._deactivate = tuple(
                 spec.name
-                for spec, flag in zip(switch_lock.specs, flags)
+                for spec, flag in zip(shared_state.specs, flags)
                 if flag and not spec.is_hold
             )
         plan = plan_switch(
-            switch_lock.specs,
+            shared_state.specs,
             flags,
             self._activate,
             self._deactivate,
-            self._rule,
-            switch_lock.unready(),
+            self._strictness,
+            shared_state.unready(),
         )
         self._brakes = False
-        if self._rule is Strictness.FORCE_AUTO:
+        if self._strictness is Strictness.FORCE_AUTO:
             # The loop checks the speed against MAX_REST_SPEED again, so an arm that has braked
             # must be well below it.
             bound = 0.5 * MAX_REST_SPEED if self._rested else MAX_REST_SPEED
             if moving := moving_arms(
-                switch_lock.specs, plan, switch_lock.state, bound, self._has_settled
+                shared_state.specs, plan, shared_state.state, bound, self._is_idle_long_enough
             ):
                 if time.monotonic() > self.deadline:
                     raise SwitchRejected(not_at_rest(moving, self._timeout, bound))
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
-                self._brakes, switch_lock.open = True, self
+                self._brakes, shared_state.pending = True, self
                 plan = only_stops(plan, flags)
                 if not plan.deactivated:  # All these arms hold already, but still move.
                     return None
         self._plan = plan
-        is_certain = not self._is_stop or (before is None and not switch_lock.stall_reason())
+        is_certain = not self._is_stop or (before is None and not shared_state.stall_reason())
         if is_certain and not plan.activated and not plan.deactivated:
             return self._result(0.0)
         now, reason = time.monotonic(), self._reason()
-        switch_lock.ended.update(dict.fromkeys(plan.deactivated, (now, reason)))
+        shared_state.deactivations.update(dict.fromkeys(plan.deactivated, (now, reason)))
         self._tries += 1
         self._events = box.words[SharedFlag.EVENTS]
         head = [ANY_EPOCH if self._is_stop else epoch, self._requested_ns]
@@ -252,19 +244,13 @@ class PendingSwitch:
         record = [np.array([*head, *plan.flags], dtype=np.float64), reason_record(reason)]
         self._number = box.switch.write(np.concatenate(record))
         box.notify()
-        switch_lock.open = self
+        shared_state.pending = self
         if self._is_stop:
-            switch_lock.stop_number = self._number
+            shared_state.stop_number = self._number
         return None
 
-    def _has_settled(self, arm: str, is_still: bool) -> bool:
-        """Return True if ``is_still`` was True in all calls for an arm for ``_SETTLED_TIME``.
-
-        Args:
-            arm: Name of the arm.
-            is_still: True if no motion of the arm is commanded at present.
-        """
-        if not is_still:
+    def _is_idle_long_enough(self, arm: str, is_no_motion_commanded: bool) -> bool:
+        if not is_no_motion_commanded:
             self._still_since.pop(arm, None)
             return False
         now = time.monotonic()
@@ -286,16 +272,15 @@ class PendingSwitch:
         changed = "" if self._stopped else "; nothing has changed"
         raise SwitchRejected(f"switch: a stop came first{changed}. Request the switch again")
 
-    def _reports(self, event: Event) -> list[str]:
-        """Return the texts of all events of a type on arms of this switch since the request."""
+    def _event_texts(self, event: Event) -> list[str]:
         plan = self._plan
         arms = {
             arm
-            for spec in self._switch_lock.specs
+            for spec in self._shared.specs
             if spec.name in plan.activated or spec.name in plan.deactivated
             for arm in spec.arms
         }
-        mine = {spec.name for spec in self._switch_lock.specs if arms.intersection(spec.arms)}
+        mine = {spec.name for spec in self._shared.specs if arms.intersection(spec.arms)}
         events = self._box.events_since(self._events)[1]
         return [e.text for e in events if e.event is event and e.controllet in mine]
 
@@ -315,23 +300,15 @@ class PendingSwitch:
             tuple(self._rested),
         )
 
-    def _stop_reasons(self) -> str:
-        """Return a sentence on the controllets that were deactivated to bring arms to rest."""
+    def _stops_sentence(self) -> str:
         return (
             f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} "
             f"{'was' if len(self._stopped) == 1 else 'were'} deactivated; their arms hold"
         )
 
-    def _give_up(self) -> None:
-        """Withdraw the request after its timeout, unless the loop has just answered.
-
-        Raises:
-            LoopError: If the loop has ended.
-            LoopTimeout: If the loop has not answered. The message states whether the switch may
-                still happen.
-        """
-        self._switch_lock.connection.check()
-        stall_reason = self._switch_lock.stall_reason()
+    def _withdraw_after_timeout(self) -> None:
+        self._shared.connection.check()
+        stall_reason = self._shared.stall_reason()
         reason = f" ({stall_reason})" if stall_reason else ""
         description = f"the loop did not answer the switch within {self._timeout:g} s{reason}"
         if self._is_stop:
@@ -348,11 +325,11 @@ class PendingSwitch:
             )
 
     def _withdraw(self) -> bool:
-        return self._switch_lock.connection.withdraw(self._box.switch, self._number, "switch")
+        return self._shared.connection.withdraw(self._box.switch, self._number, "switch")
 
 
 @dataclass
-class SwitchLock:
+class SharedSwitchState:
     """State shared by all switch requests of a cell.
 
     Attributes:
@@ -360,34 +337,35 @@ class SwitchLock:
         connection: Connection to the loop, whose lock protects this state.
         counts: Counters of rejected and cancelled requests.
         lifecycle: Lifecycle state of inactive controllets, by name.
-        resting: Names of the arms that a client has set inactive, so that only ``hold`` may be
-            active.
+        inactive_arms: Names of the arms that refuse all controllets except ``hold``.
         state: Function that returns the newest state of an arm.
         stall_reason: Function that returns the reason why the loop does not run; empty if it runs.
-        open: Request that the loop has not answered yet; None without one.
+        pending: Sent request that the loop has not answered; None without one.
         stop_number: Sequence number of the newest stop sent to the loop.
-        stops: Number of requested stops. A stop makes all earlier requests fail.
-        ended: Time [s] (``time.monotonic``) and reason of the last switch that deactivated a
-            controllet, by controllet.
+        stop_count: Number of requested stops. A stop makes all earlier requests fail.
+        deactivations: Time [s] (``time.monotonic``) and reason of the last switch that deactivated
+            a controllet, by controllet.
     """
 
     specs: Sequence[InstanceSpec]
     connection: Connection
     counts: Counts
     lifecycle: Mapping[str, str]
-    resting: Collection[str]
+    inactive_arms: Collection[str]
     state: Callable[[str], ArmSnapshot]
     stall_reason: Callable[[], str]
-    open: PendingSwitch | None = None
+    pending: PendingSwitch | None = None
     stop_number: int = 0
-    stops: int = 0
-    ended: dict[str, tuple[float, str]] = field(default_factory=dict)
+    stop_count: int = 0
+    deactivations: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def unready(self) -> dict[str, str]:
-        """Return the reason for each controllet that cannot be activated at present, by name."""
+        """Return the reasons why controllets cannot be activated at present, by controllet."""
         reasons: dict[str, str] = {}
         for spec in self.specs:
-            resting = self.resting and [arm for arm in spec.config.arms if arm in self.resting]
+            resting = self.inactive_arms and [
+                arm for arm in spec.config.arms if arm in self.inactive_arms
+            ]
             if self.lifecycle[spec.name] != "inactive":
                 reasons[spec.name] = "is not loaded and configured"
             elif resting and not spec.is_hold:

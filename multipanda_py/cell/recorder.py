@@ -38,7 +38,7 @@ URDF_FILE = "robot_description.urdf"
 
 
 def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], layout: RecordLayout) -> CellPlan:
-    """Return the data about a cell that a recording contains, such as names and the cell file."""
+    """Return the data about a cell for its recordings, such as names and the cell file."""
     arms = describe_arms(config)
     about = {
         "multipanda_py": VERSION,
@@ -77,7 +77,7 @@ class Recorder:
     It runs in a separate process, except for an inline cell.
 
     Attributes:
-        recording: Running recording process; None if there is none or the cell is inline.
+        recording: Running recording process; None without one.
 
     Thread: one at a time.
     """
@@ -98,10 +98,7 @@ class Recorder:
 
     @property
     def is_inline(self) -> bool:
-        """True while an inline cell is recorded.
-
-        :meth:`.Cell.step` then calls :meth:`record_pending`.
-        """
+        """True while an inline cell is recorded; its steps then call :meth:`record_pending`."""
         return self._inline is not None
 
     @property
@@ -115,10 +112,7 @@ class Recorder:
         return sorted(fault_logs, key=lambda path: path.stat().st_mtime)
 
     def open(self) -> None:
-        """Start to record faults, unless the cell is inline or a package is missing.
-
-        A warning of the cell names missing packages.
-        """
+        """Start to record faults, unless the cell is inline or a package is missing."""
         if self._names.config.cell.placement == "inline":
             return
         mailbox = self._connection.mailbox
@@ -145,13 +139,9 @@ class Recorder:
         )
 
     def request_stop(self, reason: str = "") -> None:
-        """Request the end of all recordings without waiting. :meth:`close` waits for the end.
-
-        Args:
-            reason: Reason, as for :meth:`close`.
-        """
+        """Request the end of all recordings, as for :meth:`close`, without waiting."""
         if self._inline is not None:
-            self._end_or_report()
+            self._end_and_print_errors()
         if self.recording is not None:
             self.recording.ask_to_stop()
         if self._faults is not None:
@@ -161,9 +151,9 @@ class Recorder:
         """End all recordings. It is safe to call this twice.
 
         Args:
-            reason: Reason in the fault log of the last seconds; empty to save no fault log.
+            reason: Reason in a fault log of the last seconds; empty for no fault log.
         """
-        self._end_or_report()
+        self._end_and_print_errors()
         faults, self._faults = self._faults, None
         if faults is not None:
             faults.stop(reason)
@@ -171,8 +161,7 @@ class Recorder:
             self._announced.close()
             self._announced = None
 
-    def _end_or_report(self) -> None:
-        """End the recording if one is running, and print an error if it is incomplete."""
+    def _end_and_print_errors(self) -> None:
         if self.is_recording and "error" in (answer := self._end()):
             log_line(f"multipanda recorder: the recording is incomplete: {answer['error']}")
 
@@ -206,7 +195,7 @@ class Recorder:
             raise LogError(f"{path}: {error.strerror}") from error
         finally:
             if not self.is_recording:
-                self._untrace()
+                self._stop_torque_trace()
 
     def _start(self, mailbox: Mailbox, file: Path, split: int) -> None:
         since, event_count = mailbox.ring.count, mailbox.event_count
@@ -227,8 +216,7 @@ class Recorder:
         recording.wait_until_ready()
         self.recording = recording
 
-    def _untrace(self) -> None:
-        """Disable the recording of torque terms, if this object has enabled it."""
+    def _stop_torque_trace(self) -> None:
         if self._traced and self._connection.is_open:
             self._connection.trace_torques(False)
         self._traced = False
@@ -246,7 +234,7 @@ class Recorder:
         except OSError as error:
             sink.give_up()
             self._inline = None
-            self._untrace()
+            self._stop_torque_trace()
             raise LogError(f"{sink.files[-1]}: {error.strerror}") from error
 
     def stop(self) -> Recorded:
@@ -261,7 +249,7 @@ class Recorder:
 
     def _end(self) -> dict[str, Any]:
         recording, self.recording = self.recording, None
-        self._untrace()
+        self._stop_torque_trace()
         if recording is not None:
             return recording.stop()
         try:

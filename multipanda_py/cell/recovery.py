@@ -26,11 +26,7 @@ from multipanda_py.state import Vector
 
 
 class HoldReasons:
-    """Reason why each arm holds, from the events of the loop.
-
-    Args:
-        arms: Names of the arms.
-    """
+    """Reason why each arm holds, from the events of the loop."""
 
     def __init__(self, arms: Iterable[str]) -> None:
         self._reasons = dict.fromkeys(arms, "")
@@ -55,15 +51,8 @@ RECOVERY_TIMEOUT = 20.0
 class PendingRecovery:
     """Requested recovery of arms. No method waits for the loop.
 
-    Args:
-        recovery: Recovery of the cell.
-        faults: Type of the latched fault of every arm to recover, by arm.
-        number: Sequence number of the request; 0 without arms to recover.
-        events: Number of loop events before the request. Later events report its outcome.
-        timeout: Maximum time until the answer [s].
-
     Attributes:
-        faults: Type of the fault before the recovery, by arm.
+        faults: Type of the fault of each arm before the recovery, by arm.
     """
 
     def __init__(
@@ -84,7 +73,7 @@ class PendingRecovery:
         return tuple(self.faults)
 
     def poll(self) -> tuple[str, ...] | None:
-        """Return the names of the recovered arms, or None while there is no answer.
+        """Return the names of the recovered arms; None until the loop has answered.
 
         Raises:
             RecoveryFailed: If an arm keeps its fault. All other arms hold.
@@ -119,16 +108,10 @@ class PendingRecovery:
 
 
 @dataclass
-class _Request:
-    """Request to recover arms.
-
-    Attributes:
-        flags: 1 for each arm to recover, 0 for others.
-        carrier: Sequence number of the newest message to the loop that contains this request.
-    """
-
-    flags: Vector
-    carrier: int = 0
+class _RecoveryRequest:
+    flags: Vector  # 1 for each arm to recover, 0 for others.
+    # Sequence number of the newest message that contains this request.
+    last_message: int = 0
 
 
 class Recovery:
@@ -136,7 +119,7 @@ class Recovery:
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
-        self._requests: dict[int, _Request] = {}
+        self._requests: dict[int, _RecoveryRequest] = {}
 
     def recover(
         self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT
@@ -192,7 +175,7 @@ class Recovery:
         flags = np.array([float(arm in faults) for arm in self._names.arms])
         with self._connection.lock:
             self._forget_taken()
-            request = _Request(flags)
+            request = _RecoveryRequest(flags)
             number = self._post([request, *self._requests.values()])
             self._requests[number] = request
             return PendingRecovery(self, faults, number, events, wait)
@@ -206,25 +189,25 @@ class Recovery:
             if request is None:
                 return describe_withdrawal(not number)
             slot = connection.mailbox.recover
-            withdrawn = connection.withdraw(slot, request.carrier, "recovery")
+            withdrawn = connection.withdraw(slot, request.last_message, "recovery")
             if withdrawn and self._requests:
                 # One record holds the arms of all requests. Post those of the others again.
                 self._post(list(self._requests.values()))
         return describe_withdrawal(withdrawn)
 
-    def _post(self, requests: Sequence[_Request]) -> int:
+    def _post(self, requests: Sequence[_RecoveryRequest]) -> int:
         flags = np.max([request.flags for request in requests], axis=0)
         number = self._connection.post(self._connection.mailbox.recover, flags)
         for request in requests:
-            request.carrier = number
+            request.last_message = number
         return number
 
     def _forget_taken(self) -> None:
         taken = self._connection.mailbox.recover.taken
-        self._requests = {n: one for n, one in self._requests.items() if one.carrier > taken}
+        self._requests = {n: one for n, one in self._requests.items() if one.last_message > taken}
 
     def faults(self, arms: Sequence[str]) -> dict[str, str]:
-        """Return the types of the latched faults of those arms that have one, by arm."""
+        """Return the types of the latched faults, by arm; arms without a fault are left out."""
         faults = {arm: self._reader.state(arm).fault for arm in arms}
         return {arm: fault for arm, fault in faults.items() if fault}
 
@@ -235,8 +218,7 @@ class Recovery:
 
         Args:
             number: Sequence number of the request.
-            events: Number of events of the loop before the request. The next events contain the
-                reasons.
+            events: Number of events of the loop before the request.
         """
         box = self._connection.mailbox
         if not self._is_answered(box, number):
@@ -270,7 +252,7 @@ _TARE_KIND = RequestKind(
 
 
 class Tare:
-    """Tare the external torques of arms: subtract an offset measured without contact."""
+    """Subtraction of an offset, measured without contact, from the external torques of arms."""
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
         self._names = names
@@ -290,12 +272,9 @@ class Tare:
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
         """Measure the external torques of an arm for 0.5 s and subtract their mean from now on.
 
-        The arm must be on hold, at rest and without contact. A contact force below the sensor
-        error is not detected and becomes part of the offset. The offset stays across switches and
-        recoveries, and ends with a change of a ``load_...`` setting.
-
-        Do not tare a payload, whose torques depend on the configuration. Set the load of the robot
-        instead.
+        The arm must be on hold, at rest and without contact: a contact force below the sensor
+        error is not detected. Do not tare a payload; set the load of the robot instead. The offset
+        ends with a change of a ``load_...`` setting.
 
         Args:
             arm: Name of the arm.
@@ -313,11 +292,11 @@ class Tare:
         return self._requests.wait(self.request(arm), wait)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
-        """Set the offset of the external torques to zero. The arm must be on hold.
+        """Set the offset of the external torques of an arm on hold to zero.
 
         Args:
             arm: Name of the arm.
-            timeout: Maximum waiting time [s].
+            timeout: Maximum time to wait [s].
 
         Raises:
             TareRejected: If a controllet other than ``hold`` controls the arm. Then the offset

@@ -49,7 +49,7 @@ class SceneChangeRequest:
 class SceneEditor:
     """Add, remove and move objects of the cell file between two cycles.
 
-    The simulated world contains all objects from the start. Absent objects have no weight and no
+    The simulated world contains all objects from the start; absent ones have no weight and no
     contacts.
 
     Thread: owner of the cell.
@@ -69,7 +69,7 @@ class SceneEditor:
     def spawnable_like(self, object_name: str) -> str:
         """Return the name of an absent object that equals a given one except for its pose.
 
-        The result is empty if there is none.
+        The result is empty if no such object exists.
         """
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
@@ -145,7 +145,7 @@ class SceneEditor:
             raise SimulationRejected(
                 f"{request.object_name}: a newer request has replaced this one"
             )
-        self._poll(request.object_name, request.change, answer[1:])
+        self._raise_if_refused(request.object_name, request.change, answer[1:])
         is_there = request.object_name in self._reader.objects()
         # The newest cycle, which the caller may read next, must show the change.
         return is_there == (request.change is not ObjectRequest.REMOVE)
@@ -159,7 +159,7 @@ class SceneEditor:
     def _change(self, object_name: str, record: Vector) -> None:
         if self._names.config.cell.placement == "inline":
             answer = self._connection.loop.change_object(record)
-            self._poll(object_name, ObjectRequest(int(record[0])), np.array(answer))
+            self._raise_if_refused(object_name, ObjectRequest(int(record[0])), np.array(answer))
             return
         request = self._ask(object_name, record)
         wait_or_withdraw(
@@ -207,8 +207,7 @@ class SceneEditor:
         if object_name not in self._movable:
             raise UnknownName("movable object", object_name, tuple(self._movable))
 
-    def _poll(self, object_name: str, change: ObjectRequest, answer: Vector) -> None:
-        """Raise an error if the loop refused the request."""
+    def _raise_if_refused(self, object_name: str, change: ObjectRequest, answer: Vector) -> None:
         change_name = change.name.lower()
         outcome, other = ObjectResult(int(answer[0])), self._collision_names[int(answer[1])]
         if outcome is ObjectResult.PRESENT:
@@ -232,11 +231,7 @@ class SceneEditor:
 
 
 def checked_twist(object_name: str, twist: ArrayLike) -> Vector:
-    """Check a twist and return it, (6,) [m/s, rad/s].
-
-    Args:
-        object_name: Name of the object, for the message.
-        twist: Twist to check.
+    """Check the twist of an object and return it, (6,) [m/s, rad/s].
 
     Raises:
         SimulationRejected: If the twist does not consist of 6 finite numbers.

@@ -40,7 +40,7 @@ class PacedSimulation:
     """Pause and step a simulated cell whose loop runs in its own process or thread.
 
     All arms must be simulated. A paused loop executes only requests about objects. Targets time
-    out during a pause, because ``target_timeout`` counts wall time.
+    out during a pause.
 
     Thread: owner of the cell.
     """
@@ -68,9 +68,7 @@ class PacedSimulation:
         return self._connection.mailbox.cycles
 
     def pause(self) -> int:
-        """Pause the simulation and return the number of its last cycle.
-
-        Requested steps that have not run yet are discarded.
+        """Pause the simulation, discard requested steps and return the number of the last cycle.
 
         Raises:
             SimulationRejected: If an arm is not simulated, or the cell is inline.
@@ -89,7 +87,7 @@ class PacedSimulation:
         self._connection.mailbox.words[SharedFlag.LAST_ROW] = 0
 
     def request_steps(self, cycles: int) -> int:
-        """Let a paused simulation run for some cycles; return the number of the last of them.
+        """Let a paused simulation run for a number of cycles; return the number of the last cycle.
 
         Raises:
             SimulationRejected: If the simulation is not paused, or ``cycles`` is out of range.
@@ -103,9 +101,7 @@ class PacedSimulation:
         return int(words[SharedFlag.LAST_ROW])
 
     def request_pose(self, object_name: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> int:
-        """Move an object in the next cycle and return the number of the request.
-
-        :meth:`is_placed` uses this number.
+        """Request to move an object in the next cycle; return the number for :meth:`is_placed`.
 
         Args:
             object_name: Name of an object with a mass; objects without a mass are fixed.
@@ -144,7 +140,7 @@ class SimulationState:
     Attributes:
         loop: State of the loop and the simulated world.
         time: Simulated time [s].
-        started: Time at which the cell was started [ns], CLOCK_MONOTONIC.
+        started: Start time of the cell [ns], CLOCK_MONOTONIC.
     """
 
     loop: LoopState
@@ -155,8 +151,8 @@ class SimulationState:
 class InlineSimulation:
     """Simulated world of an inline cell whose arms all have the backend ``mujoco``.
 
-    Body names are those of :class:`.World`. Results are exact, in contrast to :meth:`.Cell.state`,
-    which includes sensor noise, delay and the tare.
+    Results are exact, in contrast to :meth:`.Cell.state`, which includes sensor noise, delay and
+    tare. :class:`.World` defines body names.
 
     Thread: the one that steps the cell.
     """
@@ -209,7 +205,7 @@ class InlineSimulation:
 
     @property
     def is_random(self) -> bool:
-        """True if the simulation has random noise, which the seed of :meth:`reset` determines."""
+        """True if the simulation has random noise, which depends on the seed of :meth:`reset`."""
         return any(drive.is_random for drive in self._backend.drives)
 
     def contact_force(self, body: str, other: str | None = None) -> Vector:
@@ -248,28 +244,24 @@ class InlineSimulation:
         self._world.scale_inertia(body, factor)
 
     def save(self) -> SimulationState:
-        """Return the present state, for :meth:`reset`.
-
-        :class:`.LoopState` lists the contents of this state.
-        """
+        """Return the present state for :meth:`reset`. See :class:`.LoopState`."""
         state = save_state(self._connection.loop)
         return SimulationState(state, self.time, self._connection.started_ns)
 
     def reset(self, state: SimulationState | None = None, *, seed: int | None = None) -> None:
-        """Restore a saved state or the initial one, in less than a millisecond.
+        """Restore a saved state or the initial one.
 
-        Time, motion, contacts, applied wrenches, object poses and random generators are restored,
-        so that equal requests give bitwise equal results. Controllets that were active in the
-        restored state restart with the measured state as target. Friction, inertia, parameters,
-        robot settings and tares do not change. Running gripper motions are aborted.
+        Equal requests then give bitwise equal results. Controllets that were active restart with
+        the measured state as target. Friction, inertia, parameters, robot settings and tares do
+        not change. Gripper motions are aborted.
 
         Args:
             state: State from :meth:`save`; None for the initial state.
             seed: Seed of new noise; None to repeat the noise that followed the saved state.
 
         Raises:
-            SimulationRejected: If the state was saved in another cell or before the present start
-                of this cell, or the seed is not a non-negative integer.
+            SimulationRejected: If the state is from another cell or from before the last start of
+                this cell, or the seed is not a non-negative integer.
         """
         if state is not None and not isinstance(state, SimulationState):
             raise SimulationRejected(
@@ -295,7 +287,7 @@ class InlineSimulation:
                 view.
             width: Width [pixels].
             height: Height [pixels].
-            plain: True to render without shadows and anti-aliasing, much faster without a GPU.
+            plain: True to render without shadows and anti-aliasing.
 
         Raises:
             UnknownName: If the scene has no such camera.

@@ -28,11 +28,6 @@ from multipanda_py.targets import Reports
 class HistorySnapshot:
     """States of all arms and objects in one past cycle.
 
-    Args:
-        record: Record of this cycle.
-        state: Function that returns the state of an arm in this cycle, by name.
-        movable: Names of the movable objects, in the order of the record.
-
     Attributes:
         record: Record of this cycle.
         state: Function that returns the state of an arm in this cycle, by name.
@@ -77,17 +72,17 @@ class HistorySnapshot:
 
 @dataclass(frozen=True, eq=False)
 class ActuatorSnapshot:
-    """State of those m joints of an arm that have compliant actuators, in one cycle.
+    """State of the m joints of an arm with compliant actuators, in one cycle.
 
-    A compliant actuator has two motors. Values of both motors have the shape (2, m).
+    The rows of (2, m) arrays belong to the two motors of each actuator.
 
     Attributes:
         joints: Names of the joints, without the prefix of the arm.
         modes: Operation modes of the joints.
         q: Link positions, (m,) [rad].
         dq: Link velocities, (m,) [rad/s].
-        torque: Torque of the springs on the links, or of the drives in modes without springs,
-            (m,) [Nm].
+        torque: Torque of the springs on the links, or of the drives in modes without springs, (m,)
+            [Nm].
         stiffness: Stiffness of each joint, (m,) [Nm/rad]; zero in modes without springs.
         reference: Commanded motor positions, (2, m) [rad, or m for linear motors].
         position: Motor positions, (2, m) [rad or m].
@@ -124,11 +119,7 @@ class ActuatorReader:
         self._springs: dict[str, JointSprings] = {}
 
     def snapshot(self, record: NDArray[np.void], arm: str) -> ActuatorSnapshot:
-        """Return the actuator state of an arm.
-
-        Args:
-            record: Record of one cycle, from :meth:`.Cell.latest_record` or :meth:`.Cell.records`.
-            arm: Name of the arm.
+        """Return the actuator state of an arm in a cycle, from the record of this cycle.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -169,25 +160,21 @@ _SHOWN = {field.name for field in fields(ArmSnapshot)}
 class SnapshotReader:
     """Fast reader of the state of one arm from the record of a cycle.
 
-    It reads numbers by their index, which is five times as fast as NumPy fields by name.
-
-    Args:
-        arm: Name of the arm.
-        index: Index of the arm in the cell.
-        joints: Number of joints of the arm.
-        instances: Names of the controllet instances of the cell, by index.
-        row: NumPy data type of a cycle record.
-
     Thread: any.
     """
 
     def __init__(
-        self, arm: str, index: int, joints: int, instances: Sequence[str], row: np.dtype[np.void]
+        self,
+        arm: str,
+        index: int,
+        joints: int,
+        instances: Sequence[str],
+        row_dtype: np.dtype[np.void],
     ) -> None:
         self._arm, self._instances = arm, instances
-        record = np.empty(0, row)["arms"].dtype
-        start = columns(row, "arms").start + index * record.itemsize // 8
-        self._time = columns(row, "time").start
+        record = np.empty(0, row_dtype)["arms"].dtype
+        start = columns(row_dtype, "arms").start + index * record.itemsize // 8
+        self._time = columns(row_dtype, "time").start
         self._owner, self._fault, self._interface = (
             start + columns(record, name).start for name in ("owner", "fault", "interface")
         )
@@ -210,25 +197,21 @@ class SnapshotReader:
             else:
                 self._matrices.append((field.name, columns_of_field, int(field.shape[0])))
 
-    def snapshot(self, row: Vector) -> ArmSnapshot:
-        """Return the state of the arm. Its arrays share memory with ``row``.
-
-        Args:
-            row: Record of a cycle as a flat array of numbers.
-        """
-        words = row.view(np.int64)
+    def snapshot(self, record: Vector) -> ArmSnapshot:
+        """Return the state of the arm in a cycle. Its arrays share memory with the record."""
+        words = record.view(np.int64)
         fault = int(words[self._fault])
         # This is faster than the constructor of a frozen dataclass.
         snapshot = object.__new__(ArmSnapshot)
         fields = snapshot.__dict__
-        fields["name"], fields["time"] = self._arm, float(row[self._time])
+        fields["name"], fields["time"] = self._arm, float(record[self._time])
         fields["owner"] = self._instances[int(words[self._owner])]
         fields["fault"] = Event(fault).name.lower() if fault else ""
         fields["interface"] = COMMAND_INTERFACES[int(words[self._interface])]
         for name, index in self._vectors:
-            fields[name] = row[index]
+            fields[name] = record[index]
         for name, index, rows in self._matrices:
-            fields[name] = row[index].reshape(rows, -1)
+            fields[name] = record[index].reshape(rows, -1)
         return snapshot
 
 
@@ -280,7 +263,7 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet.
         """
-        return float(self._newest_flat()[self._time_at])
+        return float(self._newest_numbers()[self._time_at])
 
     def state(self, arm: str) -> ArmSnapshot:
         """Return a copy of the newest state of an arm.
@@ -288,7 +271,7 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet.
         """
-        return self._snapshots_of(arm).snapshot(self._newest_flat())
+        return self._snapshots_of(arm).snapshot(self._newest_numbers())
 
     def _snapshots_of(self, arm: str) -> SnapshotReader:
         if arm not in self._snapshots:
@@ -304,7 +287,7 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet, or the measured joint positions are not finite.
         """
-        return self._moment(self._newest_flat()).pose(arm)
+        return self._moment(self._newest_numbers()).pose(arm)
 
     def snapshot_at(self, time: float) -> HistorySnapshot:
         """Return the state at a past cell time [s].
@@ -314,7 +297,7 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet.
         """
-        self._newest_flat()  # Waits for the first cycle.
+        self._newest_numbers()  # Waits for the first cycle.
         half = 0.5 / self._names.config.cell.rate
         return self._moment(self._connection.mailbox.ring.newest_until(self._time_at, time + half))
 
@@ -326,7 +309,7 @@ class StateReader:
             is held, and finger width [m].
         """
         index = self._names.arm_index(arm)
-        record = self._newest()["arms"][index]
+        record = self._newest_record()["arms"][index]
         number, outcome, held = record["gripper"].tolist()
         return (
             number,
@@ -337,26 +320,25 @@ class StateReader:
 
     def objects(self) -> dict[str, Pose]:
         """Return the world poses of the movable objects that are in the scene, by name."""
-        return self._moment(self._newest_flat()).objects()
+        return self._moment(self._newest_numbers()).objects()
 
     def report(self, name: str) -> Reports:
         """Return the values that a controllet reported in the newest cycle.
 
-        The keys are names with units, such as ``force [N]``. :meth:`.Reports.value` returns one
-        value.
+        Keys are names with units, such as ``force [N]``; :meth:`.Reports.value` returns one value.
         """
         spec = self._names.spec(name)
-        values = self._newest()["reports"][spec.index].tolist()
+        values = self._newest_record()["reports"][spec.index].tolist()
         return Reports(zip(map(str, spec.controllet_class.report_names), values))
 
     def latest_record(self) -> NDArray[np.void]:
         """Return a copy of the record of the newest cycle: times, and the state of every arm."""
-        return self._newest()
+        return self._newest_record()
 
     def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles so far, and a record of each cycle after number ``since``.
+        """Return the number of cycles so far, and the records of cycles after number ``since``.
 
-        Only the records of the last few thousand cycles are kept.
+        Only the last few thousand cycles are available.
         """
         first, rows = self._connection.mailbox.ring.read(since)
         return first + len(rows), rows
@@ -381,14 +363,12 @@ class StateReader:
             row, lambda arm: self._snapshots_of(arm).snapshot(flat), self._movable
         )
 
-    def _newest(self) -> NDArray[np.void]:
-        """Return a copy of the record of the newest cycle, after waiting for the first cycle."""
-        rows = self._newest_flat().view(self._connection.mailbox.ring.rows.dtype)
+    def _newest_record(self) -> NDArray[np.void]:
+        rows = self._newest_numbers().view(self._connection.mailbox.ring.rows.dtype)
         row: NDArray[np.void] = rows[0]
         return row
 
-    def _newest_flat(self) -> Vector:
-        """Return a copy of the record of the newest cycle as a flat array of numbers."""
+    def _newest_numbers(self) -> Vector:
         ring = self._connection.mailbox.ring
         if not ring.count:
             self._connection.wait(lambda: ring.count > 0, 5.0, "the first cycle")

@@ -18,12 +18,12 @@ class Strictness(IntEnum):
     """Treatment of switch requests that cannot be fulfilled, as in controller_manager_msgs.
 
     Attributes:
-        BEST_EFFORT: Execute the possible part of the request and report the impossible part.
-            Refuse the request if none of the requested controllets can become active.
+        BEST_EFFORT: Execute and report the possible part. Refuse a request of which no controllet
+            can become active.
         STRICT: Refuse the whole request if any part of it is impossible.
         AUTO: Like STRICT, but accept controllets that already are in the requested state.
-        FORCE_AUTO: Like AUTO, but also deactivate controllets that own a requested arm. If an arm
-            must be at rest for the switch, it is stopped first.
+        FORCE_AUTO: Like AUTO, but also deactivate controllets that own a requested arm, and first
+            stop arms that must be at rest.
     """
 
     BEST_EFFORT = 1
@@ -62,15 +62,7 @@ def plan_switch(
     """Compute which controllets are active after a switch request.
 
     ``hold`` becomes active on every arm without another controllet. A name in both lists restarts
-    the controllet.
-
-    Args:
-        specs: Specifications of all controllet instances.
-        active: True for each instance that is active now.
-        activate: Names of controllets to activate.
-        deactivate: Names of controllets to deactivate.
-        strictness: Treatment of requests that cannot be fulfilled.
-        unavailable: Reasons why controllets cannot be activated, by name.
+    the controllet. Controllets in ``unavailable`` cannot be activated, for the given reasons.
 
     Raises:
         SwitchRejected: If the request cannot be fulfilled.
@@ -190,7 +182,7 @@ class SwitchResult:
 
 @dataclass(frozen=True)
 class MovingArm:
-    """Arm that moves, but must be at rest before a switch that changes its command interface.
+    """Arm that must come to rest before a switch changes its command interface.
 
     Attributes:
         law: Name of the controllet to activate.
@@ -216,16 +208,16 @@ def moving_arms(
 ) -> list[MovingArm]:
     """Return the moving arms whose command interface a switch would change.
 
-    The result is empty if an arm of an activated controllet has a fault. The loop then rejects the
-    switch.
+    The result is empty if an arm of an activated controllet has a fault, for which the loop
+    rejects the switch.
 
     Args:
         specs: Specifications of all controllet instances.
         plan: Requested switch.
         state: Function that returns the newest state of an arm.
         bound: Joint speed above which an arm counts as moving [rad/s].
-        has_settled: Function that returns True if an arm has had time to come to rest. Its
-            arguments are the name of the arm, and True if no motion is commanded at present.
+        has_settled: Function that returns True if an arm has had time to come to rest, from its
+            name and True if no motion is commanded.
     """
     moving_arms = []
     for spec in (spec for spec in specs if spec.name in plan.activated):
@@ -244,19 +236,13 @@ def moving_arms(
 
 
 def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
-    """Return a copy of a plan that deactivates the same controllets, but activates none."""
+    """Return a copy of a plan that only deactivates controllets."""
     flags = [int(was and flag == KEEP_FLAG) for was, flag in zip(active, plan.flags)]
     return replace(plan, flags=flags, activated=[])
 
 
 def not_at_rest(moving: Sequence[MovingArm], timeout: float, bound: float) -> str:
-    """Return a text on the arms that did not come to rest in time.
-
-    Args:
-        moving: Arms that still move.
-        timeout: Time since the request [s].
-        bound: Maximum joint speed for the switch [rad/s].
-    """
+    """Return a text on the arms that still exceed a joint speed [rad/s] after a timeout [s]."""
     return "; ".join(
         f"{one.law}: arm {one.arm} moves at {one.speed:.3g} {one.unit} (joint {one.joint}), "
         f"allowed {bound:g} {one.unit} to change its command interface, {timeout:g} s after the "

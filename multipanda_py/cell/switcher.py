@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from multipanda_py.cell.connection import Connection, Counts, checked_timeout
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.pending_switch import PendingSwitch, SwitchLock
+from multipanda_py.cell.pending_switch import PendingSwitch, SharedSwitchState
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.switch_planning import Strictness, SwitchResult
 from multipanda_py.exceptions import SwitchRejected
@@ -40,8 +40,7 @@ class ControlletInfo:
 class Switcher:
     """Activate and deactivate controllets.
 
-    The methods may be called from any thread. Only :meth:`switch` and :meth:`hold` wait for the
-    loop.
+    Thread: any. Only :meth:`switch` and :meth:`hold` wait for the loop.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Switcher:
         self._names, self._connection, self._counts = names, connection, counts
         self._lifecycle = {spec.name: "inactive" for spec in names.specs}
         self._resting: set[str] = set()
-        self._switch_lock = SwitchLock(
+        self._shared_state = SharedSwitchState(
             names.specs,
             connection,
             counts,
@@ -104,8 +103,8 @@ class Switcher:
     def request_inactive(self, *arms: str, by: str = "") -> PendingSwitch:
         """Deactivate the controllets of arms, and refuse new ones until :meth:`activate_arm`.
 
-        Call ``poll`` of the result until the arms hold. From the call on, no controllet can be
-        activated on these arms. This restriction remains if the deactivation fails or times out.
+        Call ``poll`` of the result until the arms hold. The refusal begins at once and remains if
+        the deactivation fails.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -115,7 +114,7 @@ class Switcher:
         self._resting.update(arms)
         reason = f"a request to set {' and '.join(arms)} inactive"
         return PendingSwitch(
-            self._switch_lock, (), tuple(laws), Strictness.AUTO, 1.0, reason_text=reason, by=by
+            self._shared_state, (), tuple(laws), Strictness.AUTO, 1.0, reason_text=reason, by=by
         )
 
     def activate_arm(self, arm: str) -> None:
@@ -151,13 +150,13 @@ class Switcher:
             deactivate: Names of controllets to deactivate. Arms without a controllet hold.
             strictness: Treatment of requests that cannot be fulfilled: a :class:`.Strictness`, or
                 its name in lower case.
-            timeout: Maximum time for the answer of the loop [s]. With ``FORCE_AUTO`` it includes
-                the time for arms to come to rest.
+            timeout: Maximum time for the answer of the loop [s], with ``FORCE_AUTO`` including the
+                time for arms to come to rest.
             by: Name of the requesting client, for events.
 
         Raises:
             SwitchRejected: If the request cannot be fulfilled. Active controllets do not change,
-                except those that the message names, which were stopped to bring arms to rest.
+                except those that the message names.
             LoopTimeout: If the loop did not answer in time. The message states whether the request
                 was withdrawn.
         """
@@ -172,25 +171,23 @@ class Switcher:
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a request for a switch, which the first call of its ``poll()`` sends.
-
-        See :meth:`switch` for the arguments.
+        """Create a request for :meth:`switch`. The first call of its ``poll()`` sends it.
 
         Raises:
-            SwitchRejected: If there is no such strictness, or ``timeout`` is not a valid time.
+            SwitchRejected: If ``strictness`` or ``timeout`` is invalid.
         """
         try:
             rule, wait = _strictness(strictness), checked_timeout(timeout, SwitchRejected)
         except SwitchRejected:
             self._counts.rejected["switch"] += 1
             raise
-        return PendingSwitch(self._switch_lock, activate, deactivate, rule, wait, by=by)
+        return PendingSwitch(self._shared_state, activate, deactivate, rule, wait, by=by)
 
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
         """Deactivate all controllets: every arm brakes and holds.
 
-        The call withdraws all pending switches. It takes effect even after a timeout: a blocked
-        loop executes it as soon as it runs again.
+        The call withdraws all pending switches. A blocked loop executes it as soon as it runs
+        again, even after the timeout.
 
         Args:
             timeout: Maximum time for the answer of the loop [s].
@@ -203,7 +200,7 @@ class Switcher:
         return self._await_switch(self.request_hold(timeout, by))
 
     def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Create a request for :meth:`hold`, which the first call of its ``poll()`` sends."""
+        """Create a request for :meth:`hold`. The first call of its ``poll()`` sends it."""
         try:
             return self._stop(checked_timeout(timeout, SwitchRejected), by)
         except SwitchRejected:
@@ -211,23 +208,22 @@ class Switcher:
             raise
 
     def abort_reason(self, name: str, since: float) -> str:
-        """Return the reason why a controllet was deactivated.
+        """Return the reason why a controllet was deactivated by a switch after a time.
 
         Args:
             name: Name of a controllet that is no longer active.
             since: Time at which it was active, from ``time.monotonic`` [s].
 
         Returns:
-            Reason of the last switch after ``since`` that deactivated the controllet. Empty if the
-            loop deactivated it without a switch, for example after a fault; :meth:`.Cell.events`
-            then returns the reason.
+            Reason of the last such switch. Empty if the loop deactivated the controllet, for
+                example after a fault; see :meth:`.Cell.events`.
         """
-        time, reason = self._switch_lock.ended.get(name, (since, ""))
+        time, reason = self._shared_state.deactivations.get(name, (since, ""))
         return reason if time > since else ""
 
     def _stop(self, timeout: float, by: str) -> PendingSwitch:
         rule = Strictness.BEST_EFFORT
-        return PendingSwitch(self._switch_lock, (), (), rule, timeout, is_stop=True, by=by)
+        return PendingSwitch(self._shared_state, (), (), rule, timeout, is_stop=True, by=by)
 
     def _await_switch(self, pending: PendingSwitch) -> SwitchResult:
         while (result := pending.poll()) is None:

@@ -32,11 +32,6 @@ def refuse_unused(
 ) -> None:
     """Check that a controllet, or one of its enabled features, uses targets of a channel.
 
-    Args:
-        spec: Specification of the controllet.
-        channel: Channel of the target.
-        parameters: Function that returns the parameters of a controllet, by name.
-
     Raises:
         TargetRejected: If neither the controllet nor an enabled feature uses the channel.
     """
@@ -71,8 +66,8 @@ class TargetWriter:
         reader: State reader of the cell.
         counts: Counters of rejected requests.
         parameters: Function that returns the parameters of a controllet, by name.
-        at_rest: Function that returns the link positions of the m compliant joints of an arm at
-            which the springs exert no torque, (m,) [rad].
+        equilibrium: Function that returns the positions of the m compliant joints of an arm at
+            which their springs exert no torque, (m,) [rad].
 
     Attributes:
         frames: Frames in which targets may be given.
@@ -86,9 +81,9 @@ class TargetWriter:
         reader: StateReader,
         counts: Counts,
         parameters: Callable[[str], Mapping[str, Any]],
-        at_rest: Callable[[str], Vector],
+        equilibrium: Callable[[str], Vector],
     ) -> None:
-        self._names, self._connection, self._at_rest = names, connection, at_rest
+        self._names, self._connection, self._equilibrium = names, connection, equilibrium
         self._reader, self._counts, self._parameters = reader, counts, parameters
         self.frames = Frames(names.config)
         self._gate = names.config.gate.limits()
@@ -118,9 +113,8 @@ class TargetWriter:
                 this arm by default.
             q: Joint positions, (n,) [rad]: the target of a joint-space controllet, or the
                 preferred configuration of a Cartesian one.
-            dq: Joint velocities, (n,) [rad/s]. A joint-velocity controllet accepts ``dq``, but not
-                ``q``. A controllet that plans its own motion to ``q`` accepts only zero
-                velocities.
+            dq: Joint velocities, (n,) [rad/s]; without ``q`` for a joint-velocity controllet, zero
+                for one that plans its own motion to ``q``.
             twist: Linear and angular velocity of the tool, (6,) [m/s, rad/s].
             wrench: Force and torque that the tool exerts on the environment, (6,) [N, Nm].
             stiffness: Cartesian stiffness: diagonal elements, (6,), or a positive semidefinite
@@ -131,7 +125,7 @@ class TargetWriter:
         """
         joint = None if q is None and dq is None else (q, dq)
         values = {"pose": pose, "joint": joint, "twist": twist, "wrench": wrench}
-        self._give_arm(arm, _requested({**values, "stiffness": stiffness}), frame)
+        self._send_to_arm(arm, _requested({**values, "stiffness": stiffness}), frame)
 
     def follow_trajectory(
         self,
@@ -150,23 +144,22 @@ class TargetWriter:
 
         Args:
             arm: Name of the arm.
-            points: Trajectory points, (p, 1 + 3 n), as returned by :func:`.complete`. Each row has
-                the time from the start [s], positions [rad], velocities [rad/s] and accelerations
-                [rad/s^2] of the n joints. A first point at time 0 must be near the measured
-                configuration, and the last point at rest. An empty list (``[]``) requests a smooth
-                stop.
+            points: Trajectory points, (p, 1 + 3 n), as returned by :func:`.complete`: time from
+                the start [s], positions [rad], velocities [rad/s] and accelerations [rad/s^2] of
+                the n joints. A first point at time 0 must be near the measured configuration, and
+                the last point at rest. ``[]`` requests a smooth stop.
             path_tolerance: Maximum error along the path, (n,) or one number [rad].
             goal_tolerance: Maximum error at the goal, (n,) or one number [rad].
             goal_time: Maximum time from the end of the trajectory until the errors are within
                 ``goal_tolerance`` [s].
-            start: Start of the motion in cell time (:attr:`.ArmSnapshot.time`) [s]; immediately by
-                default. Arms with equal start times start in the same cycle.
+            start: Start in cell time (:attr:`.ArmSnapshot.time`), the same cycle for arms with
+                equal start [s]; immediately by default.
 
         Raises:
             TargetRejected: If the trajectory is invalid. The arm keeps its present targets.
         """
         trajectory = Trajectory(points, path_tolerance, goal_tolerance, goal_time, start)
-        self._give_arm(arm, {"trajectory": trajectory})
+        self._send_to_arm(arm, {"trajectory": trajectory})
 
     def follow_trajectories(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
         """Send a trajectory to every arm of a controllet, so that all arms start in one cycle.
@@ -181,7 +174,7 @@ class TargetWriter:
         """
         try:
             spec = self._names.spec(name)
-            self._refuse_if_silent(name)
+            self._reject_if_loop_blocked(name)
             if not self._connection.mailbox.active[spec.index]:
                 raise TargetRejected(f"{name}: is not active. Switch to it first")
             arms = spec.config.arms
@@ -193,7 +186,9 @@ class TargetWriter:
             now = self._reader.state(arms[0]).time
             start = max(now, *(one.start or 0.0 for one in trajectories.values()))
             records = [
-                self._records(spec, spec.config.arms.index(arm), {TRAJECTORY.name: one}, context)
+                self._checked_records(
+                    spec, spec.config.arms.index(arm), {TRAJECTORY.name: one}, context
+                )
                 for arm in arms
                 for context in [self._request(arm, spec)]
                 for one in [trajectories[arm]._replace(start=start, together=len(arms))]
@@ -201,7 +196,7 @@ class TargetWriter:
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{name} target"] += 1
             raise
-        self._write(spec, list(itertools.chain.from_iterable(records)))
+        self._send_together(spec, list(itertools.chain.from_iterable(records)))
 
     def set_object_target(
         self,
@@ -211,7 +206,7 @@ class TargetWriter:
         internal_force: float | None = None,
         frame: str = "",
     ) -> None:
-        """Set the target pose of an object that several arms hold, or the force that squeezes it.
+        """Set the target pose of an object that several arms hold, or their squeezing force.
 
         Args:
             name: Name of the controllet of these arms.
@@ -222,7 +217,7 @@ class TargetWriter:
         Raises:
             TargetRejected: If a target is invalid. The controllet keeps its present targets.
         """
-        self._give_controllet(
+        self._send_to_controllet(
             name, _requested({"object": pose, "internal_force": internal_force}), frame
         )
 
@@ -231,18 +226,18 @@ class TargetWriter:
 
         Args:
             arm: Name of the arm.
-            commands: Values by command name [rad, m, Nm]. Names are those of
-                :data:`.COMMAND_CHANNELS`, and ``external_torque``. A value is one number for all
-                compliant joints, a list with one number for each, or a mapping by joint name.
+            commands: Values by command name [rad, m, Nm], see :data:`.COMMAND_CHANNELS` and
+                ``external_torque``. A value is a number for all compliant joints, a number for
+                each, or a mapping by joint.
 
         Raises:
-            TargetRejected: If there is no command, a value is invalid, or the operation mode of a
-                joint does not accept it. The arm keeps its present targets.
+            TargetRejected: If there is no command, a command is invalid, or the operation mode of
+                a joint does not accept it. The arm keeps its present targets.
         """
         if not commands:
             self._counts.rejected[f"{arm} target"] += 1
             raise TargetRejected(f"{arm}: got no command, allowed one or more")
-        self._give_arm(
+        self._send_to_arm(
             arm, {COMMAND_ALIASES.get(name, name): value for name, value in commands.items()}
         )
 
@@ -253,27 +248,26 @@ class TargetWriter:
             name: Name of the arm, or of the controllet for a channel of all its arms.
             channel: Name of the channel.
             value: Target in the format of the channel, usually an array of numbers.
-            frame: Frame of the target, as for :meth:`set_target`; without effect on channels that
-                have no frame, such as ``joint``.
+            frame: Frame of the target, as for :meth:`set_target`; without effect on channels such
+                as ``joint``.
 
         Raises:
             TargetRejected: If the target is invalid. The controllet keeps its present targets.
         """
-        give = self._give_arm if name in self._names.arms else self._give_controllet
+        give = self._send_to_arm if name in self._names.arms else self._send_to_controllet
         give(name, {channel: value}, frame)
 
-    def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check ``values``, the targets of one arm by channel, and send them together."""
+    def _send_to_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
         try:
             self._names.arm_index(arm)
-            self._refuse_if_silent(arm)
+            self._reject_if_loop_blocked(arm)
             spec = self._owner(arm)
             context = self._request(arm, spec, frame)
-            records = self._records(spec, spec.config.arms.index(arm), values, context)
+            records = self._checked_records(spec, spec.config.arms.index(arm), values, context)
             is_soft = not values.keys().isdisjoint(
                 spec.controllet_class.Target.ungated_if_governed
             )
-            self._write(spec, records, context.ungated_channels if is_soft else None)
+            self._send_together(spec, records, context.ungated_channels if is_soft else None)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{arm} target"] += 1
             raise
@@ -287,12 +281,12 @@ class TargetWriter:
             partial(self._reader.report, spec.name),
             state,
             self._names.limits(arm),
-            self._far_channels(spec),
+            self._ungated_channels(spec),
             partial(self._stream, spec, state),
             spec.controllet_class.Target.joint_fields,
-            lambda: self._tool(arm).compute(state.q),
+            lambda: self._tool_jacobian(arm).compute(state.q),
             self._names.descriptions[arm].actuated,
-            partial(self._at_rest, arm),
+            partial(self._equilibrium, arm),
             partial(self._parameters, spec.name),
             partial(self._last_record, spec, spec.config.arms.index(arm)),
         )
@@ -306,24 +300,22 @@ class TargetWriter:
     def forget(self, name: str) -> None:
         """Forget the last joint commands to a controllet, after its parameters have changed.
 
-        A command for some joints otherwise uses the last commands for all other joints.
+        A later command for some joints then does not repeat them for the other joints.
         """
         index = self._names.spec(name).index
         for key in [key for key in self._last_records if key[0] == index]:
             del self._last_records[key]
 
-    def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
-        """Return the channels without a limit of the distance from the measured state."""
+    def _ungated_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
         soft_channels = spec.controllet_class.Target.ungated_if_governed
         if not (soft_channels and self._parameters(spec.name).get("governor.enabled")):
             return spec.ungated_channels
         return (*spec.ungated_channels, *soft_channels)
 
-    def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check ``values``, the shared targets of a controllet by channel, and send them."""
+    def _send_to_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
         try:
             spec = self._names.spec(name)
-            self._refuse_if_silent(name)
+            self._reject_if_loop_blocked(name)
             if not self._connection.mailbox.active[spec.index]:
                 raise TargetRejected(f"{name}: is not active. Switch to it first")
             context = TargetRequest(
@@ -332,11 +324,11 @@ class TargetWriter:
                 self.frames.world_from(frame),
                 partial(self._reader.report, name),
             )
-            records = self._records(spec, None, values, context)
+            records = self._checked_records(spec, None, values, context)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{name} target"] += 1
             raise
-        self._write(spec, records)
+        self._send_together(spec, records)
 
     def _stream(self, spec: InstanceSpec, state: ArmSnapshot, channel: str) -> Stream:
         arm, is_stepped = state.name, self._names.config.cell.placement == "inline"
@@ -349,13 +341,11 @@ class TargetWriter:
             spec.name, beginning, state.time if is_stepped else time.monotonic()
         )
 
-    def _refuse_if_silent(self, name: str) -> None:
-        """Reject a target for an arm or controllet ``name`` if the loop is blocked."""
+    def _reject_if_loop_blocked(self, name: str) -> None:
         if reason := self._reader.stall_reason():
             raise TargetRejected(f"{name}: {reason}")
 
-    def _tool(self, arm: str) -> ToolJacobian:
-        """Return the calculator of the tool Jacobian of an arm; the first call takes 20 ms."""
+    def _tool_jacobian(self, arm: str) -> ToolJacobian:
         if arm not in self._tools:
             self._tools[arm] = ToolJacobian(describe_arm(arm, self._names.arm_config(arm)))
         return self._tools[arm]
@@ -367,21 +357,13 @@ class TargetWriter:
                 return spec
         return specs[0]  # The first one is hold.
 
-    def _records(
+    def _checked_records(
         self,
         spec: InstanceSpec,
         arm_index: int | None,
         values: Mapping[str, Any],
         context: TargetRequest,
     ) -> list[_Record]:
-        """Check targets and return them as arrays of numbers for the loop.
-
-        Args:
-            spec: Specification of the controllet.
-            arm_index: Index of the arm in the controllet; None for channels of all arms.
-            values: Targets by channel.
-            context: State and limits for the checks.
-        """
         records = []
         for name, value in values.items():
             channel = spec.channel_table.get(name)
@@ -399,22 +381,14 @@ class TargetWriter:
             records.append(_Record(name, arm_index or 0, channel.record(value, context)))
         return records
 
-    def _write(
+    def _send_together(
         self,
         spec: InstanceSpec,
         records: Sequence[_Record],
-        far: tuple[str, ...] | None = None,
+        ungated_at_check: tuple[str, ...] | None = None,
     ) -> None:
-        """Send targets together.
-
-        Args:
-            spec: Specification of the controllet.
-            records: Targets as arrays of numbers.
-            far: Result of :meth:`_far_channels` at the check of the targets. If the present result
-                differs, the targets are rejected. None to skip this comparison.
-        """
         with self._connection.lock:
-            if far is not None and far != self._far_channels(spec):
+            if ungated_at_check is not None and ungated_at_check != self._ungated_channels(spec):
                 raise TargetRejected(
                     f"{spec.name}: governor.enabled changed while the target was checked. Send "
                     "it again"
@@ -429,7 +403,7 @@ class TargetWriter:
                         record,
                     )
                 if TRAJECTORY.name in slots and name in REPLACED_BY:
-                    self.motions.note(spec, name, index, record)
+                    self.motions.store(spec, name, index, record)
                     # A joint target replaces a trajectory, and vice versa, even if the loop
                     # receives both in one cycle. The older one is therefore withdrawn.
                     older = slots[REPLACED_BY[name]][index]

@@ -164,21 +164,20 @@ class ActuatorConfig(Section):
         return actuator
 
     def exertable(self, n_joints: int) -> tuple[float, ...]:
-        """Return the maximum torque that springs and motors can exert on each link [Nm].
+        """Return the maximum torque of springs and motors on each of ``n_joints`` links [Nm].
 
-        The maximum holds for both directions of rotation, and includes the torque that carries
-        the weight of the arm. It is infinite in modes without springs, and for invalid values.
-
-        Args:
-            n_joints: Number of joints of the group.
+        The maximum holds for both directions of rotation, and includes the torque that carries the
+        weight of the arm. It is infinite in modes without springs, and for invalid values.
         """
-        return _exertable(self.model_dump_json(exclude={"joints", "output_inertia"}), n_joints)
+        return _cached_max_torques(
+            self.model_dump_json(exclude={"joints", "output_inertia"}), n_joints
+        )
 
     @property
     def motor_torques(self) -> tuple[Any, Any]:
         """Maximum torques of first and second motor of each joint, minus motor friction [Nm].
 
-        The values are infinite in modes without motors, and forces [N] for motors of pivots.
+        They are infinite in modes without motors, and forces [N] for motors of pivots.
         """
         if self.motor is None or self.mode not in WITH_MOTORS:
             return np.inf, np.inf
@@ -224,9 +223,9 @@ def joint_indices(
 
 
 @lru_cache(maxsize=256)
-def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
-    """Return the cached result of ``ActuatorConfig.exertable`` for a section ``group`` in JSON."""
-    own = ActuatorConfig.model_validate_json(group)
+def _cached_max_torques(section_json: str, n_joints: int) -> tuple[float, ...]:
+    # The section is passed as JSON, because arguments of cached functions must be hashable.
+    own = ActuatorConfig.model_validate_json(section_json)
     with contextlib.suppress(ConfigurationError, ActuatorRejected, ValueError):
         if own.mode not in WITHOUT_SPRINGS:
             max_value = np.array([np.broadcast_to(one, n_joints) for one in own.motor_torques])
@@ -238,22 +237,17 @@ def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=64)
-def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, ...]) -> Robot:
-    """Return a robot with other rotor inertias, and with torque limits lowered to a maximum.
-
-    Args:
-        robot: Robot to change.
-        armature: New rotor inertia of each joint [kg m^2].
-        whole: Maximum torque of each joint, including the gravity torque [Nm].
-    """
-    max_value, own = np.array(whole), robot.limits.torque
+def _with_limits_and_rotors(
+    robot: Robot, rotor_inertia: tuple[float, ...], whole_torque: tuple[float, ...]
+) -> Robot:
+    max_value, own = np.array(whole_torque), robot.limits.torque  # max_value includes gravity.
     torque = np.minimum(own, max_value)
     figures = {
         name: tuple((torque / own * values).tolist() if name in _TORQUE_THRESHOLDS else values)
         for name, values in robot.figures.items()
     }
     limits = replace(robot.limits, torque=torque, whole_torque=max_value)
-    return replace(robot, armature=np.array(armature), limits=limits, figures=figures)
+    return replace(robot, armature=np.array(rotor_inertia), limits=limits, figures=figures)
 
 
 def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
@@ -284,4 +278,4 @@ def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     own_inertia = tuple(robot.armature.tolist())
     if tuple(armature) == own_inertia and not np.isfinite(whole).any():
         return robot
-    return _with_joints(robot, tuple(armature), tuple(whole))
+    return _with_limits_and_rotors(robot, tuple(armature), tuple(whole))

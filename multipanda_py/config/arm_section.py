@@ -97,9 +97,7 @@ class NoiseConfig(Section):
 class PerturbationConfig(Section):
     """Differences between a simulated arm and its model; none by default.
 
-    They serve to test controllets on arms with delays, other masses, friction, a displaced base
-    or an unknown payload. Controllets and the controller in the robot use the unperturbed
-    model.
+    Controllets and the simulated robot controller use the unperturbed model.
     """
 
     state_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
@@ -268,7 +266,6 @@ class ArmConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_model_defaults(cls, data: Any) -> Any:
-        """Fill in missing values whose defaults depend on the robot model, such as ``q_start``."""
         if not _is_map(data):
             return data
         model = resolved(ModelConfig, data.get("model", DEFAULT_MODEL))
@@ -328,7 +325,7 @@ class ArmConfig(Section):
     def robot_of_body(self) -> Robot:
         """Robot model for the simulation: with the file ``perturbation.parameters``, if given.
 
-        The simulation applies the other keys of ``perturbation`` itself.
+        The simulation itself applies the other keys of ``perturbation``.
 
         Raises:
             ConfigurationError: If ``perturbation.parameters`` cannot be read.

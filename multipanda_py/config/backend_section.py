@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the backend sections of an arm against the settings that backends declare.
 
-A section named after a backend holds its settings (:mod:`multipanda_py.parameters`). It is checked
-no matter which backend moves the arm. Backends can share a section: simulated arms read
-``franka``.
+A section with the name of a backend contains the settings of this backend
+(:mod:`multipanda_py.parameters`). It is checked even if the arm uses another backend. Backends can
+share a section: simulated arms read ``franka``.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def sections() -> list[str]:
 
 
 def read_settings(backend: str, values: Mapping[str, Any]) -> Settings:
-    """Build the settings of an arm.
+    """Build the settings of a backend for one arm.
 
     Args:
-        backend: Backend of the arm.
-        values: Checked values of the arm's section for the backend.
+        backend: Name of the backend.
+        values: Checked values of the arm's section for the backend, by name.
     """
     settings: type[Settings] = find_backend(backend).Settings
     return settings(**in_plain_types(values))
@@ -77,7 +77,7 @@ def check_sections(
 
     Args:
         arm: Name of the arm.
-        keys: Sections of the arm to check, by key. Keys that are no backend are errors.
+        keys: Sections by key. A key that is not the name of a backend is an error.
         known: Other keys that an arm may have, for messages.
 
     Yields:
@@ -100,7 +100,7 @@ def check_sections(
             text = f"unknown key; the settings of backend {key} are in section {section}"
             yield key, None, [f"{path}: {text}"]
             continue
-        model = _model(backend.Settings)
+        model = _pydantic_model(backend.Settings)
         try:
             checked = model.model_validate(in_plain_types(value))
         except ValidationError as error:
@@ -138,7 +138,7 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
         elif name not in names:
             known = ", ".join(names) or "none"
             faults.append(f"{arm}: setting {name!r} does not exist; known: {known}")
-    model = _model(kind)
+    model = _pydantic_model(kind)
     given = in_plain_types({name: value for name, value in values.items() if name in names})
     try:
         given = model.model_validate(given).model_dump(exclude_unset=True)
@@ -150,8 +150,7 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
 
 
 @by_class
-def _model(settings: type[Settings]) -> type[BaseModel]:
-    """Build a pydantic model of settings, so that faults read like those of other sections."""
+def _pydantic_model(settings: type[Settings]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for spec in declared(settings):
         check = AfterValidator(_checker(settings, spec))

@@ -36,7 +36,7 @@ class CellConfig(CellSections):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "cell") -> CellConfig:
-        """Check a nested dictionary and build the configuration.
+        """Check a nested dictionary and build the configuration; messages begin with ``source``.
 
         Raises:
             ConfigurationError: If the data are faulty; the error lists all faults.
@@ -44,7 +44,7 @@ class CellConfig(CellSections):
         faults: Faults = []
         config = None
         try:
-            config = cls.model_validate(_with_checked_sections(data, faults))
+            config = cls.model_validate(_without_invalid_backend_sections(data, faults))
         except ValidationError as error:
             faults.extend(messages(error, cls))
         if config is not None:
@@ -59,8 +59,8 @@ class CellConfig(CellSections):
 
         Args:
             path: Path of the file.
-            namespace: ROS namespace of the cell. Sections of controllets and robots in other
-                namespaces are not used. None: sections in all namespaces are used.
+            namespace: ROS namespace of the cell. Sections of nodes in other namespaces are
+                ignored. None: no section is ignored.
 
         Raises:
             ConfigurationError: If the file cannot be read, is no ROS parameter file, or is faulty.
@@ -77,17 +77,11 @@ class CellConfig(CellSections):
         return config
 
 
-def _with_checked_sections(data: Any, faults: Faults) -> Any:
-    """Return the data of a cell without invalid backend sections of its arms.
-
-    Args:
-        data: Data of a cell file, valid or not.
-        faults: List to which error messages on invalid sections are appended.
-    """
-    if not isinstance(data, Mapping) or not isinstance(data.get("arms"), Mapping):
-        return data
+def _without_invalid_backend_sections(cell_data: Any, faults: Faults) -> Any:
+    if not isinstance(cell_data, Mapping) or not isinstance(cell_data.get("arms"), Mapping):
+        return cell_data
     known = tuple(ArmConfig.model_fields)
-    arms = dict(data["arms"])
+    arms = dict(cell_data["arms"])
     for name, arm in arms.items():
         if not isinstance(arm, Mapping):
             continue
@@ -99,7 +93,7 @@ def _with_checked_sections(data: Any, faults: Faults) -> Any:
                 del result[key]
             else:
                 result[key] = values
-    return {**data, "arms": arms}
+    return {**cell_data, "arms": arms}
 
 
 def changed_text(path: str | Path, change: Parameters, head: str) -> str:

@@ -32,13 +32,10 @@ MIN_BASE_DISTANCE = 0.1
 
 
 def check_overlapping_bases(config: CellConfig) -> list[str]:
-    """Return warnings about arms whose bases overlap, so that no motion is free of collisions.
+    """Return one warning per pair of arms whose bases overlap.
 
-    Arms that are mounted on opposite faces of a plate are not reported: their base frames are
-    close too, but their z axes point away from each other.
-
-    Returns:
-        One message per pair of arms.
+    Arms on opposite faces of a plate are not reported, because their z axes point away from each
+    other.
     """
     result = []
     for one, other in itertools.combinations(describe_arms(config), 2):
@@ -80,8 +77,8 @@ def check_latency(config: CellConfig) -> list[str]:
 def check_rates(config: CellConfig) -> list[str]:
     """Return warnings about publishing rates that are too high and therefore reduced.
 
-    The maximum is the lower one of cycle rate and ``joint_state_rate``. Only rates that the cell
-    file contains cause warnings; defaults are reduced without a warning.
+    The maximum is the lower one of cycle rate and ``joint_state_rate``. Default rates are reduced
+    without a warning.
     """
     cell = config.cell
     name = "joint_state_rate" if cell.joint_state_rate < cell.rate else "rate"
@@ -108,7 +105,7 @@ def check_spring_torques(config: CellConfig) -> list[str]:
         rigid, whole = arm.rigid_robot.limits.torque, arm.robot.limits.whole_torque
         if not arm.robot.limits.bears_weight:
             continue
-        max_value, here = _weights(config, name)
+        max_value, here = _gravity_torques(config, name)
         insufficient = np.flatnonzero(whole < rigid + max_value).tolist()
         parts = [
             f"{arm.robot.joints[joint].name} {whole[joint]:.3g} Nm instead of "
@@ -125,20 +122,20 @@ def check_spring_torques(config: CellConfig) -> list[str]:
     return result
 
 
-def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
-    """Return the maximum gravity torques of an arm, and those at ``q_start``, (n,) each [Nm]."""
-    arm = config.arms[name]
-    model = model_with_gravity(describe_arm(name, arm))
+def _gravity_torques(config: CellConfig, arm_name: str) -> tuple[Vector, Vector]:
+    """Return maximum gravity torques of an arm, and those at ``q_start``, (n,) each [Nm]."""
+    arm = config.arms[arm_name]
+    model = model_with_gravity(describe_arm(arm_name, arm))
     data, (low, high) = model.createData(), arm.robot.limits.span
     rng, max_value = np.random.default_rng(0), np.zeros(arm.robot.n_joints)
 
-    def weight(q: Vector) -> Vector:
+    def gravity_torque(q: Vector) -> Vector:
         result: Vector = np.abs(pin.computeGeneralizedGravity(model, data, q)).round(6)
         return result
 
     for _ in range(CONFIGURATION_COUNT):
-        np.maximum(max_value, weight(rng.uniform(low, high)), out=max_value)
-    here = weight(np.array(arm.q_start))
+        np.maximum(max_value, gravity_torque(rng.uniform(low, high)), out=max_value)
+    here = gravity_torque(np.array(arm.q_start))
     return np.maximum(max_value, here), here
 
 

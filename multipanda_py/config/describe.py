@@ -89,8 +89,7 @@ def describe_arms(config: CellSections) -> list[ArmDescription]:
 def describe_identified(name: str, arm: ArmConfig) -> ArmDescription:
     """Return a description of an arm for controllets.
 
-    It has the identified parameters and friction if the arm has a file ``identified``. Otherwise
-    it equals that of :func:`describe_arm`.
+    It contains the identified parameters and friction, if the arm has a file ``identified``.
     """
     described = describe_arm(name, arm)
     if not arm.identified:
@@ -102,7 +101,7 @@ def describe_identified(name: str, arm: ArmConfig) -> ArmDescription:
 
 
 def describe_identified_arms(config: CellSections) -> list[ArmDescription]:
-    """Return the descriptions of :func:`describe_identified` for the arms of a cell."""
+    """Return a description for controllets of each arm of a cell (:func:`describe_identified`)."""
     return [describe_identified(name, arm) for name, arm in config.arms.items()]
 
 
@@ -129,7 +128,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
 
 
 def first_arm_without_simulation(config: CellSections) -> str:
-    """Return ``arms.NAME.backend: BACKEND`` for the first real arm; "" if there is none."""
+    """Return ``arms.NAME.backend: BACKEND`` for the first real arm; empty without real arms."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).provides_time:
             return f"arms.{name}.backend: {arm.backend}"
@@ -137,7 +136,7 @@ def first_arm_without_simulation(config: CellSections) -> str:
 
 
 def collision_names(config: CellSections) -> list[str]:
-    """Return the names of everything that an object can intersect: floor, arms, objects."""
+    """Return the names of all bodies that an object can intersect: floor, arms, objects."""
     return ["floor", *config.arms, *config.objects]
 
 

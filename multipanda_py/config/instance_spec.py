@@ -72,27 +72,26 @@ class InstanceSpec:
 
     @cached_property
     def controllet_channels(self) -> frozenset[str]:
-        """Names of the channels that the controllet reads itself; features read the others."""
+        """Names of the channels that the controllet itself reads; features read the others."""
         law = self.controllet_class
         return frozenset(map(str, law.Target.channels)).difference(law.feature_channels)
 
     @cached_property
     def ungated_channels(self) -> tuple[str, ...]:
-        """Channels whose targets may be far from the measured state.
+        """Names of channels whose targets may be far from the measured state.
 
-        The controllet declares which of its own channels these are. Channels of features are
-        always ungated, because features only influence a motion towards their targets.
+        These are the channels that the controllet declares as ``ungated``, and all channels of
+        features.
         """
         law = self.controllet_class.Target
         return (*law.ungated, *(name for name in self.channel_table if name not in law.channels))
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
-        """Parameter sets of the controllet and of its features.
+        """Parameter sets: one of the controllet, then two of each feature.
 
-        The first set is that of the controllet. Each feature adds two: the parameter that switches
-        it on and off, and its other parameters. The names of both have the feature's name as
-        prefix.
+        The first set of a feature has its parameter ``enabled``, the second has its other
+        parameters. The feature's name is the prefix of both.
         """
         sets: list[ParameterSet[Any]] = [
             ParameterSet(self.controllet_class.Params, robots=self.robots)

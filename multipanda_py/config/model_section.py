@@ -117,9 +117,9 @@ def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
 
 
 def _resolve_path(folders: Sequence[Path], path: str) -> str:
-    """Return the path in the first folder that contains the file, or in the first folder."""
     paths = [folder.absolute() / path for folder in folders]
     is_there = (path for path in paths if path.is_file())
+    # A path that no folder contains refers to the first folder.
     return str(next(is_there, paths[0])) if path else path
 
 
@@ -129,7 +129,7 @@ AwAS-II it is the soft preset of its paper [m]."""
 
 
 def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
-    """Convert compliant actuators in a URDF to a section ``actuators``; empty without any.
+    """Convert the compliant actuators in a URDF to a section ``actuators``; empty without any.
 
     :func:`.read_gazebo` defines the Gazebo plug-in tags that are converted. Joints with equal
     actuator type, mode and names of parameters form one group, named after the type.
@@ -191,8 +191,8 @@ class GripperConfig(Section):
         return read_gripper(extra, urdf=urdf)
 
 
-def _readable_hand(files: GripperConfig) -> GripperConfig:
-    """Read the gripper during validation, so that errors name the key ``gripper`` of the arm."""
+def _read_gripper_files(files: GripperConfig) -> GripperConfig:
+    # The files are read during validation, so that errors name the key ``gripper`` of the arm.
     files.gripper  # noqa: B018 - The property reads the files.
     return files
 
@@ -203,7 +203,7 @@ def _kind_of_hand(value: object) -> str:
 
 Hand = Annotated[
     Annotated[bool, Tag("[switch]")]
-    | Annotated[GripperConfig, AfterValidator(_readable_hand), Tag("[files]")],
+    | Annotated[GripperConfig, AfterValidator(_read_gripper_files), Tag("[files]")],
     Discriminator(_kind_of_hand),
 ]
 """True, false, or the files of a gripper. The tags in brackets are omitted in messages."""
@@ -253,7 +253,7 @@ class ModelConfig(Section):
 
     @cached_property
     def actuators(self) -> dict[str, Any]:
-        """Section ``actuators`` for the compliant actuators in the URDF; empty if there are none.
+        """Section ``actuators`` for the compliant actuators in the URDF; empty without actuators.
 
         :func:`.read_gazebo` defines the Gazebo plug-in tags that are converted.
 
@@ -270,10 +270,7 @@ class ModelConfig(Section):
 
 
 def robot_of(model: Any) -> Robot | None:
-    """Return the robot for a value of the key ``model``, which is a name or files.
-
-    Return None if the value is invalid.
-    """
+    """Return the robot for a value of the key ``model``; None for an invalid value."""
     with contextlib.suppress(ConfigurationError):
         return model.robot if isinstance(model, ModelConfig) else MODELS.get(str(model))
     return None
@@ -282,7 +279,7 @@ def robot_of(model: Any) -> Robot | None:
 def tags_of(model: Any) -> dict[str, Any]:
     """Return a section ``actuators`` for the compliant actuators in the URDF of a model.
 
-    It is empty if the URDF declares none, or if a declaration is invalid.
+    It is empty if the URDF declares no actuators, or invalid ones.
     """
     with contextlib.suppress(ConfigurationError):
         return model.actuators if isinstance(model, ModelConfig) else {}
@@ -296,8 +293,8 @@ def _known(name: str) -> str:
     return name
 
 
-def _readable_model(files: ModelConfig) -> ModelConfig:
-    """Read the robot during validation, so that errors name the key ``model`` of the arm."""
+def _read_model_files(files: ModelConfig) -> ModelConfig:
+    # The files are read during validation, so that errors name the key ``model`` of the arm.
     files.robot  # noqa: B018 - The property reads the files.
     files.actuators  # noqa: B018 - The property reads the files.
     return files
@@ -309,7 +306,7 @@ def _kind_of_model(value: object) -> str:
 
 Model = Annotated[
     Annotated[str, AfterValidator(_known), Tag("[name]")]
-    | Annotated[ModelConfig, AfterValidator(_readable_model), Tag("[files]")],
+    | Annotated[ModelConfig, AfterValidator(_read_model_files), Tag("[files]")],
     Discriminator(_kind_of_model),
 ]
 """Name of a model, or its files. The tags in brackets are omitted in messages."""

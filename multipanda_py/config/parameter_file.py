@@ -43,15 +43,12 @@ _KINDS = {bool: "true or false", int: "integer", float: "number with a point", s
 
 
 class RosLoader(yaml_text.PlainLoader):
-    """YAML loader that reads values as ROS 2 does, and rejects duplicate keys.
-
-    For example, the text ``on`` without quotes is True.
-    """
+    """YAML loader that reads values as ROS 2 does, and rejects duplicate keys."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - add_implicit_resolver fills this class's own
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return a mapping whose keys are always text."""
+        """Return a mapping with text keys."""
         mapping: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
@@ -93,7 +90,7 @@ def read(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
 
 
 def load(text: str) -> Any:
-    """Return the data of a YAML text.
+    """Return the data of a YAML text as ROS 2 reads it.
 
     Raises:
         yaml.YAMLError: If the text is not valid, contains an alias, or contains a key twice.
@@ -146,19 +143,15 @@ def _list_faults(items: list[Any], path: str) -> Iterator[str]:
 
 
 def may_reach_node(key: str) -> bool:
-    """Return True if a section of a parameter file can apply to the node of a cell.
-
-    Args:
-        key: Name of the section, which can be a pattern.
-    """
+    """Return True if a section ``key``, a name or pattern, can apply to the node of a cell."""
     return key.rsplit("/", 1)[-1] in ("**", "*", NODE)
 
 
 def refuse_namespace(name: str) -> None:
-    """Reject an invalid ROS namespace before any process with a ROS node starts.
+    """Raise an error for an invalid ROS namespace.
 
     Raises:
-        ConfigurationError: If it is not a valid ROS namespace.
+        ConfigurationError: If ``name`` is not a valid ROS namespace.
     """
     if not _NAMESPACE.fullmatch(name) or "__" in name:
         raise ConfigurationError(
@@ -188,7 +181,7 @@ class ParameterFile:
     Attributes:
         cell: Configuration of the cell, from the sections for the node of the cell.
         others: Sections of other nodes, as pairs of a node name or pattern and parameters.
-        faults: Messages about values that ROS 2 or the cell's node would reject or read wrongly.
+        faults: Messages about values that ROS 2 or the cell's node would reject or misread.
     """
 
     cell: Parameters = field(default_factory=dict)
@@ -245,7 +238,7 @@ def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
 def load_file(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
     """Return the data of a parameter file as ROS 2 reads it.
 
-    Unlike :func:`read`, reject files with a top-level key that is not a node.
+    Unlike :func:`read`, this function rejects files with a top-level key that is not a node.
 
     Args:
         path: Path of the file.
@@ -255,7 +248,11 @@ def load_file(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
         ConfigurationError: If it cannot be read, or is no parameter file.
     """
     data = read(path, max_size)
-    nodes = [_is_node(section) for section in data.values()] if isinstance(data, dict) else []
+    nodes = (
+        [_is_node_or_namespace(section) for section in data.values()]
+        if isinstance(data, dict)
+        else []
+    )
     if any(nodes) and not all(nodes):
         raise ConfigurationError(
             f"{path}: top-level key {nodes.index(False) + 1} has no '{PARAMETERS}:' below it, so "
@@ -264,10 +261,9 @@ def load_file(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
     return data
 
 
-def _is_node(section: object) -> bool:
-    """Return True if a section contains only parameters of a node, or of nodes in a namespace."""
+def _is_node_or_namespace(section: object) -> bool:
     return isinstance(section, dict) and all(
-        isinstance(value, dict) if key == PARAMETERS else _is_node(value)
+        isinstance(value, dict) if key == PARAMETERS else _is_node_or_namespace(value)
         for key, value in section.items()
     )
 
@@ -292,7 +288,7 @@ def parse_assignment(word: str) -> tuple[str, Parameters] | None:
     """Parse ``NODE:NAME:=VALUE`` into node and parameters; ``NAME:=VALUE`` has an empty node.
 
     Returns:
-        Node name and nested parameters, or None if the text has another form.
+        Node name and nested parameters; None for a text of another form.
 
     Raises:
         ConfigurationError: If the value is not valid YAML.
@@ -313,9 +309,7 @@ def parse_assignment(word: str) -> tuple[str, Parameters] | None:
 def with_sections(
     cell: Parameters, others: Iterable[tuple[str, Parameters]], namespace: str | None = None
 ) -> tuple[Parameters, list[str]]:
-    """Merge sections of controllets and robots into the data of a cell.
-
-    Their values override those of the cell.
+    """Merge sections of controllets and robots into the data of a cell and override its values.
 
     Args:
         cell: Data of the cell, valid or not.
@@ -355,12 +349,9 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
 
 
 def _sections_by_node(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
-    """Return the section of a cell that the parameters of each controllet or robot node override.
-
-    The section is given by its key path and default values. Default values that ``ros2 param
-    dump`` writes must not count as set by the user. For example, a simulated arm stops at its
-    force thresholds only if a file sets them.
-    """
+    # By node name: key path of the section that the node's parameters override, and its default
+    # values. Defaults that ``ros2 param dump`` writes must not count as set by the user: a
+    # simulated arm stops at its force thresholds only if a file sets them.
     result: dict[str, tuple[tuple[str, ...], Parameters]] = {}
     arms, controllets = (cell.get(key) for key in ("arms", "controllets"))
     arms = arms if isinstance(arms, Mapping) else {}

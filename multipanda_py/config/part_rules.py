@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
     """Yield error messages on the section ``actuators`` of an arm.
 
-    Args:
-        name: Name of the arm.
-        arm: Section of the arm, in which all other keys are valid.
+    All other keys of the arm must be valid.
     """
     if not arm.actuators:
         return
@@ -59,7 +57,7 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
             "spring between motor and joint. Remove one of them"
         )
     joints = tuple(joint.name for joint in arm.robot.joints)
-    yield from _taken(path, arm, joints)
+    yield from _joint_name_faults(path, arm, joints)
     for key, group in arm.actuators.items():
         yield from _group_faults(f"{path}.{key}", group, len(group.joints or joints))
     slides = [j for j, is_one in zip(joints, arm.robot.limits.slides) if is_one]
@@ -100,15 +98,14 @@ def command_faults(
     yield from (f"{path}.{section}.{reason}" for reason in law.check_params(values, described))
 
 
-def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
-    """Yield error messages on joints that do not exist, or that belong to two actuator groups."""
+def _joint_name_faults(path: str, arm: ArmConfig, known_joints: Sequence[str]) -> Iterator[str]:
     owner: dict[str, str] = {}
     for key, group in arm.actuators.items():
-        for joint in group.joints or joints:
-            if joint not in joints:
+        for joint in group.joints or known_joints:
+            if joint not in known_joints:
                 yield (
                     f"{path}.{key}.joints: got {joint!r}, which does not exist; known: "
-                    f"{', '.join(joints)}"
+                    f"{', '.join(known_joints)}"
                 )
             elif joint in owner:
                 yield (
@@ -199,7 +196,7 @@ _IDENTIFIED_FILES = {"identified": "robot_of_laws", "perturbation.parameters": "
 
 
 def part_faults(config: CellSections) -> Iterator[str]:
-    """Yield error messages on unreadable files of arms, and on shared names of links or joints."""
+    """Yield error messages on unreadable files of arms, and on duplicate link or joint names."""
     owner: dict[str, str] = {}
     for name, section in config.arms.items():
         try:
@@ -252,7 +249,7 @@ def camera_faults(config: CellSections) -> Iterator[str]:
 
 
 def channel_faults(config: CellSections) -> Iterator[str]:
-    """Yield error messages on channels whose name or topic another channel has already."""
+    """Yield error messages on channels with the same name or topic as another channel."""
     known: list[Channel] = []
     for name, controllet in config.controllets.items():
         law = registry.find("controllets", controllet.type)
@@ -334,7 +331,7 @@ def with_rigid_hand(arm: ArmConfig) -> ArmConfig:
     """Replace the gripper of an arm, and its tool if any, by one rigid tool.
 
     Mass, inertia and end-effector frame equal those of gripper and tool, with open fingers. An arm
-    without a gripper is returned unchanged.
+    without a gripper stays unchanged.
     """
     described = describe_arm("arm", arm)
     gripper, tool = described.gripper, described.tool

@@ -37,8 +37,7 @@ _ALLOWED = (
 def check_value(path: str, value: Any) -> list[str]:
     """Return error messages on a value in a perturbation file.
 
-    A valid value is a number, a distribution, or a list of numbers and distributions. See
-    :data:`DISTRIBUTIONS`.
+    A valid value is a number, a distribution (see :data:`DISTRIBUTIONS`), or a list of both.
 
     Args:
         path: Path of the value, for messages.
@@ -69,37 +68,36 @@ def check_value(path: str, value: Any) -> list[str]:
     return [f"{path}: got {value!r:.80}, allowed {_ALLOWED}"]
 
 
-def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> Any:
+def draw_like(path: str, value: Any, nominal: float | list[float], seed: int) -> Any:
     """Draw a random value for a key of a cell: a number, or a list of numbers.
 
-    Each number has its own random generator, seeded by ``seed`` and the path of the number. So the
-    result does not depend on the order of keys, or on other random values.
+    Each number has a separate random generator, seeded by ``seed`` and the path of the number.
 
     Args:
         path: Path of the key, such as ``arms.left.noise.tau``.
         value: Number, distribution or list that :func:`check_value` accepts.
-        usual: Value in the unperturbed cell. If it is a list, the result has the same length.
+        nominal: Value in the unperturbed cell. If it is a list, the result has the same length.
         seed: Seed shared by all keys.
 
     Raises:
-        ConfigurationError: If ``value`` is a list of another length than in the cell.
+        ConfigurationError: If ``value`` is a list of another length than ``nominal``.
     """
-    if not isinstance(usual, list):
+    if not isinstance(nominal, list):
         if isinstance(value, list):
             raise ConfigurationError(f"{path}: got a list, allowed one number or distribution")
-        return _draw(path, value, usual, seed)
-    items = value if isinstance(value, list) else [value] * len(usual)
-    if len(items) != len(usual):
+        return _draw(path, value, nominal, seed)
+    items = value if isinstance(value, list) else [value] * len(nominal)
+    if len(items) != len(nominal):
         raise ConfigurationError(
-            f"{path}: got {len(items)} items, allowed {len(usual)} as in the cell"
+            f"{path}: got {len(items)} items, allowed {len(nominal)} as in the cell"
         )
     return [
-        _draw(f"{path}[{index}]", item, own, seed)
-        for index, (item, own) in enumerate(zip(items, usual))
+        _draw(f"{path}[{index}]", item, nominal_item, seed)
+        for index, (item, nominal_item) in enumerate(zip(items, nominal))
     ]
 
 
-def _draw(path: str, value: Any, usual: float, seed: int) -> float:
+def _draw(path: str, value: Any, nominal: float, seed: int) -> float:
     if not isinstance(value, Mapping):
         return float(value)
     ((form, (low, high)),) = value.items()
@@ -111,9 +109,9 @@ def _draw(path: str, value: Any, usual: float, seed: int) -> float:
     else:
         drawn = rng.uniform(low, high)
     if form == "factor":
-        drawn *= usual
+        drawn *= nominal
     elif form == "offset":
-        drawn += usual
+        drawn += nominal
     return float(f"{drawn:.6g}")  # Rounded, so that writing it to a file does not change it.
 
 
@@ -148,9 +146,8 @@ class PerturbationSpec:
     """Numbers and distributions for keys of a cell file, per arm and per object.
 
     Attributes:
-        values: Keys and values of each section, by its path such as ``arms.left.noise``. Values
-            of ``arms.all`` and ``objects.all`` apply to every arm or object, with separate random
-            numbers. Sections with the name of an arm or object override them.
+        values: Numbers and distributions by section path and key. ``arms.all`` and ``objects.all``
+            apply to every arm or object. Sections with the name of an arm or object override them.
         seed: Default seed.
 
     Example, as a file::
@@ -199,7 +196,7 @@ class PerturbationSpec:
             for key in data
             if key not in ("arms", "objects", "seed")
         ]
-        for section, known, given in _given_sections(data, faults):
+        for section, known, given in _allowed_and_given_keys(data, faults):
             for key, value in given.items():
                 path = f"{section}.{key}"
                 if key not in known:
@@ -214,7 +211,7 @@ class PerturbationSpec:
         return cls(values, seed)
 
     def values_for(self, config: CellConfig, seed: int | None = None) -> Values:
-        """Draw the perturbed values for a cell, by section path and key.
+        """Draw perturbed values for the keys of a cell, by section path and key.
 
         Args:
             config: Cell without perturbation.
@@ -245,10 +242,10 @@ class PerturbationSpec:
                     # The path seeds the random numbers. Keep the name ``joints`` in it:
                     # recorded seeds must give the same robots again.
                     stream = f"{kind}.{name}.joints" if is_elastic else path
-                    usual = getattr(part, section) if section else part
+                    nominal = getattr(part, section) if section else part
                     for key, value in values.items():
                         drawn.setdefault(path, {})[key] = draw_like(
-                            f"{stream}.{key}", value, getattr(usual, key), seed
+                            f"{stream}.{key}", value, getattr(nominal, key), seed
                         )
         return drawn
 
@@ -294,10 +291,9 @@ def _as_written(part: Section) -> dict[str, Any]:
     return {name: getattr(part, name) for name in type(part).model_fields}
 
 
-def _given_sections(
+def _allowed_and_given_keys(
     data: Mapping[str, Any], faults: list[str]
 ) -> Iterator[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the path, allowed keys and given values of every section of a perturbation file."""
     for kind in ("arms", "objects"):
         parts = data.get(kind, {})
         if not isinstance(parts, Mapping):

@@ -116,8 +116,8 @@ def renamed_parameter(name: str, known: Collection[str]) -> str:
 
     Args:
         name: Name in a file.
-        known: Names of the controllet's parameters. If a parameter has a value per arm, the names
-            end with the arm, such as ``residual.max_torque.left``.
+        known: Names of the controllet's parameters, ending with the arm if there is one value per
+            arm, such as ``residual.max_torque.left``.
     """
     if name in known:
         return ""
@@ -137,7 +137,7 @@ def check_parameters(
 
     Args:
         specs: Specifications of the controllet's parameters.
-        values: Values by name.
+        values: Parameter values by name.
         path: Path of the controllet, for messages.
 
     Returns:
@@ -153,8 +153,8 @@ def check_parameters(
 def with_current_keys(data: Any, path: tuple[str, ...] = ()) -> Any:
     """Return the data of the cell file in a recording, with former names of keys replaced.
 
-    Use this for recordings only: in cell files of users, former names are rejected. Parameters of
-    controllets keep their names.
+    Use this for recordings only: in cell files of users, former names are rejected. Former names
+    of parameters stay.
 
     Args:
         data: Data of the cell file, or of one of its keys.

@@ -42,16 +42,14 @@ FRICTION_COMPENSATION = ("friction", "residual")
 
 
 def check_cell(config: CellSections, faults: Faults) -> None:
-    """Append error messages for rules that span several sections of a cell file.
+    """Append error messages for rules that span several sections of a cell file to ``faults``.
 
-    Args:
-        config: Configuration of the cell, in which the values within each section are valid.
-        faults: List to which the messages are appended.
+    The values within each section must be valid.
     """
     for name, arm in config.arms.items():
         limits = arm.robot.limits
         q = np.array(arm.q_start)
-        wrong = list(_length_faults(name, arm))
+        wrong = list(_list_length_faults(name, arm))
         faults.extend(wrong)
         faults.extend(actuator_faults(name, arm))
         if arm.gripper is True and not arm.robot.has_hand:
@@ -75,7 +73,7 @@ def check_cell(config: CellSections, faults: Faults) -> None:
     for name, obj in config.objects.items():
         if name in config.arms:
             faults.append(f"objects.{name}: an arm has this name. Choose another")
-        faults.extend(_taken_by_scene(config, name))
+        faults.extend(_object_name_faults(config, name))
         if len(obj.size) != SHAPE_SIZES[obj.shape]:
             faults.append(
                 f"objects.{name}.size: got {len(obj.size)} numbers, allowed "
@@ -87,9 +85,10 @@ def check_cell(config: CellSections, faults: Faults) -> None:
                 "`present: false` or give it a mass"
             )
     faults.extend(camera_faults(config))
-    _check_collisions(config, faults)
+    _check_allowed_contacts(config, faults)
     for name, controllet in config.controllets.items():
-        if name in ("hold", *NODES, *_sections(config), *config.arms):
+        # The ROS nodes of robots are named after backend sections.
+        if name in ("hold", *NODES, *_backend_section_names(config), *config.arms):
             faults.append(f"controllets.{name}: this name is reserved. Choose another")
         _check_controllet(config, f"controllets.{name}", controllet, faults)
     if not faults:
@@ -97,21 +96,16 @@ def check_cell(config: CellSections, faults: Faults) -> None:
         for name, controllet in config.controllets.items():
             law = registry.find("controllets", controllet.type)
             path = f"controllets.{name}"
-            for arms, values, section in _parameter_groups(config, controllet):
+            for arms, values, section in _arms_with_equal_parameters(config, controllet):
                 faults.extend(
                     command_faults(path, law, controllet.type, config, arms, values, section)
                 )
     _check_active(config, faults)
 
 
-def _parameter_groups(
+def _arms_with_equal_parameters(
     config: CellSections, controllet: ControlletConfig
 ) -> Iterator[tuple[Sequence[str], dict[str, Any], str]]:
-    """Yield groups of arms for which a controllet has equal parameters.
-
-    Yields:
-        Names of the arms, parameters by name, and name of the section with these parameters.
-    """
     common = [arm for arm in controllet.arms or config.arms if arm not in controllet.arm_params]
     if common:
         yield common, flatten(controllet.params), "params"
@@ -119,22 +113,20 @@ def _parameter_groups(
         yield [arm], flatten(controllet.params_of(arm)), f"arm_params.{arm}"
 
 
-def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
-    """Yield an error message if the scene already uses the name of an object."""
-    path = f"objects.{name}"
-    if name == "world":
+def _object_name_faults(config: CellSections, object_name: str) -> Iterator[str]:
+    path = f"objects.{object_name}"
+    if object_name == "world":
         yield f"{path}: this name is reserved for the scene. Choose another"
     for arm, section in config.arms.items():
         prefix = f"{arm}_{section.robot.name}_"
-        if name.startswith(prefix):
+        if object_name.startswith(prefix):
             yield (
                 f"{path}: this name is reserved for the parts of arm {arm}. Choose one that does "
                 f"not begin with {prefix}"
             )
 
 
-def _length_faults(name: str, arm: ArmConfig) -> Iterator[str]:
-    """Yield an error message for every list whose length does not fit the joints of the arm."""
+def _list_length_faults(arm_name: str, arm: ArmConfig) -> Iterator[str]:
     n = arm.robot.n_joints
     per_joint = {"q_start": arm.q_start}
     for section, keys in PER_JOINT.items():
@@ -143,22 +135,18 @@ def _length_faults(name: str, arm: ArmConfig) -> Iterator[str]:
     for key, values in per_joint.items():
         if len(values) != n:
             yield (
-                f"arms.{name}.{key}: got {len(values)} numbers, allowed {n}, one per joint of an "
-                f"{arm.robot.name}"
+                f"arms.{arm_name}.{key}: got {len(values)} numbers, allowed {n}, one per joint of "
+                f"an {arm.robot.name}"
             )
     for key in PER_AXIS:
         if len(values := getattr(arm.perturbation, key)) != 3 * n:
             yield (
-                f"arms.{name}.perturbation.{key}: got {len(values)} numbers, allowed {3 * n}, "
+                f"arms.{arm_name}.perturbation.{key}: got {len(values)} numbers, allowed {3 * n}, "
                 f"three per joint of an {arm.robot.name}"
             )
 
 
-def _sections(config: CellSections) -> set[str]:
-    """Return the names of the sections of arms that contain settings of their backends.
-
-    The ROS nodes of robots have these names, so controllets cannot use them.
-    """
+def _backend_section_names(config: CellSections) -> set[str]:
     sections = set()
     for arm in config.arms.values():
         # _check_backends reports an unknown backend.
@@ -167,8 +155,7 @@ def _sections(config: CellSections) -> set[str]:
     return sections
 
 
-def _check_collisions(config: CellSections, faults: Faults) -> None:
-    """Check that names in ``allowed_contacts`` exist, and that each pair includes an arm."""
+def _check_allowed_contacts(config: CellSections, faults: Faults) -> None:
     hands = [f"{name}/gripper" for name in config.arms]
     known = [*config.arms, *hands, *config.objects, "floor"]
     for index, pair in enumerate(config.collisions.pairs()):
@@ -184,7 +171,6 @@ def _check_collisions(config: CellSections, faults: Faults) -> None:
 
 
 def _check_backends(config: CellSections, faults: Faults) -> None:
-    """Check that every backend exists, and supports the settings of the arms that use it."""
     arms_of: dict[str, list[str]] = {}
     for name, arm in config.arms.items():
         arms_of.setdefault(arm.backend, []).append(name)
@@ -356,7 +342,7 @@ def _check_active(config: CellSections, faults: Faults) -> None:
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Flatten nested dictionaries; keys are joined by points, such as ``nullspace.stiffness``.
 
-    ``prefix`` is put before every key.
+    ``prefix`` precedes every key.
     """
     flat: dict[str, Any] = {}
     for key, value in values.items():

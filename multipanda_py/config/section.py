@@ -12,13 +12,10 @@ from multipanda_py.config.renamed_keys import renamed_key
 
 
 def in_plain_types(section: Any) -> Any:
-    """Convert tuples, arrays and numpy numbers of a section to lists and Python numbers.
-
-    Validation is strict, to reject ``true`` and ``"0.5"`` as numbers. Without this conversion it
-    would also reject tuples, arrays and numpy numbers.
-    """
+    """Convert tuples, arrays and numpy numbers of a section to lists and Python numbers."""
     if not isinstance(section, Mapping):
         return section
+    # Strict validation, which rejects ``true`` and ``"0.5"`` as numbers, rejects these types, too.
     return {key: _plain(value) for key, value in section.items()}
 
 
@@ -94,7 +91,7 @@ def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
 
     Args:
         error: Error of the validation.
-        cell: Class that was validated. Messages on unknown keys list its keys.
+        cell: Class that was validated, whose keys are listed in messages on unknown keys.
     """
     for fault in error.errors(include_url=False):
         # Parts that begin with "[" are tags of unions. pydantic adds them, but they are no keys.
@@ -104,7 +101,7 @@ def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
             if new := renamed_key(loc):
                 yield f"{path}: renamed to {new}"
             else:
-                yield f"{path}: unknown key; known: {', '.join(_siblings(cell, loc))}"
+                yield f"{path}: unknown key; known: {', '.join(_valid_keys(cell, loc))}"
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:
@@ -114,28 +111,21 @@ def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
             yield f"{path}: got {fault['input']!r:.80}; {message}"
 
 
-def _siblings(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
-    """Return the valid keys of a section that has an unknown key.
-
-    Args:
-        cell: Class that was validated.
-        path: Keys from the top level to the unknown key.
-    """
+def _valid_keys(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
     section, keys = cell, iter(path[:-1])
     for key in keys:
         annotation = section.model_fields[str(key)].annotation
         if get_origin(annotation) in (dict, list):
             next(keys, None)  # The key is a name chosen by the user, or a list index.
-        section = next(_sections_in(annotation))
+        section = next(_section_classes_in(annotation))
     return list(section.model_fields)
 
 
-def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the section classes in a type annotation, such as an optional section."""
+def _section_classes_in(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
-        yield from _sections_in(part)
+        yield from _section_classes_in(part)
 
 
 class Section(BaseModel):
@@ -155,7 +145,7 @@ class Section(BaseModel):
     def is_default(self) -> bool:
         """True if all values equal their defaults.
 
-        A list equals its default if all its numbers do, for any number of joints.
+        A list equals its default if all its numbers do, whatever its length.
         """
         return all(
             value == default

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sections of a cell file as a whole: keys, defaults, units and bounds.
 
-Only the values within each section are checked. The section of an arm is in
+These classes check only the values within each section. The section of an arm is in
 :mod:`multipanda_py.config.arm_section`.
 """
 
@@ -140,14 +140,14 @@ class GateConfig(Section):
     """Maximum angular velocity of a target [rad/s]."""
 
     def limits(self) -> GateLimits:
-        """Return the limits as :class:`.GateLimits`, by which targets are checked."""
+        """Return the limits as :class:`.GateLimits`."""
         return GateLimits(**self.model_dump())
 
 
 class RecorderConfig(Section):
     """Fault recorder of a cell that runs in real time.
 
-    For every fault it saves a recording of the cycles before and after the fault.
+    It saves the cycles before and after each fault.
     """
 
     faults: bool = True

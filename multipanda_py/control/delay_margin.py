@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delay margin and bandwidth of a controllet, from a numerical linearisation of its torques.
-
-The analysis treats the controllet as a black box that maps joint positions and velocities to
-torques.
-"""
+"""Delay margin and bandwidth of a controllet, from a numerical linearisation of its torques."""
 
 from __future__ import annotations
 
@@ -68,23 +64,13 @@ class Probe:
         return [slice(end - state.n_joints, end) for end, state in zip(ends, self.states)]
 
     def set_state(self, q: Vector, dq: Vector) -> None:
-        """Set positions and velocities of all arms, and update the models.
-
-        Args:
-            q: Joint positions of all arms, (N,) [rad].
-            dq: Joint velocities of all arms, (N,) [rad/s].
-        """
+        """Set positions (N,) [rad] and velocities (N,) [rad/s] of all arms; update the models."""
         for part, state, model in zip(self.parts, self.states, self.models):
             state.q[:], state.dq[:] = q[part], dq[part]
             model.update(state)
 
     def torque(self, q: Vector, dq: Vector) -> Vector:
-        """Return the torques of one cycle at given positions and velocities, (N,) [Nm].
-
-        Args:
-            q: Joint positions of all arms, (N,) [rad].
-            dq: Joint velocities of all arms, (N,) [rad/s].
-        """
+        """Return torques (N,) [Nm] of one cycle at positions q [rad] and velocities dq [rad/s]."""
         self.set_state(q, dq)
         self.update()
         return np.concatenate(self.tau)
@@ -104,8 +90,7 @@ class Linearised:
 
     Attributes:
         mass: Inertia matrix M of all arms, (N, N) [kg m^2].
-        pieces: Pairs of K and D. There are several pairs if a term of the controllet acts in one
-            direction only, such as braking in front of an obstacle.
+        pieces: Pairs of K and D; several if the damping depends on the direction of motion.
     """
 
     mass: Matrix
@@ -126,11 +111,11 @@ class Linearised:
             dq[k+1] = dq[k] + T (s M)^-1 u[k+1]
             q[k+1]  = q[k] + T dq[k+1]
 
-        - tau, u: Torques of the controllet and torques that act on the arm, (N,) [Nm].
+        - tau, u: Torques of the controllet, and torques acting on the arm after the lag, (N,)
+          [Nm].
         - q, dq: Deviations of the joint positions [rad] and velocities [rad/s], (N,).
         - M: Inertia matrix of the model, (N, N).
         - K, D: A pair of ``pieces``. The result is the maximum over all pairs.
-        - d, T_l, s, T: Arguments ``delay``, ``lag``, ``inertia_scale`` and ``period``.
 
         Args:
             delay: Delay d from a state to the torque computed for it [cycles].
@@ -140,11 +125,12 @@ class Linearised:
         """
         return float(np.abs(self._eigenvalues(delay, lag, inertia_scale, period)).max())
 
-    def swing(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
-        """Return the spectral radius of the closed loop for modes of 30 rad/s or more.
+    def oscillation_radius(
+        self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3
+    ) -> float:
+        """Return the spectral radius of the closed loop for modes of 30 rad/s or more; 0 without.
 
-        A value above 1 means a growing oscillation. The result is 0 if all modes are slower. See
-        ``radius`` for the arguments.
+        A value above 1 means a growing oscillation. See ``radius`` for the arguments.
         """
         eigenvalues = self._eigenvalues(delay, lag, inertia_scale, period)
         swings = np.abs(
@@ -196,8 +182,8 @@ class Linearised:
 def linearise(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> Linearised:
     """Activate a controllet at a configuration, let it settle, and differentiate its torques.
 
-    A controllet whose damping depends on the direction of motion is linearised around several slow
-    motions. The result then has one pair of K and D for each motion.
+    If the damping depends on the direction of motion, the result has a pair of K and D for each of
+    several slow motions.
 
     Args:
         probe: Controllet to linearise.
@@ -207,7 +193,7 @@ def linearise(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> Linea
     rest = np.zeros(len(q))
     pieces = [
         (_stiffness(probe, q, rest) if motion is None else _stiffness_around(probe, q, motion), d)
-        for motion, d in _dampings(probe, q, settle)
+        for motion, d in _damping_per_motion(probe, q, settle)
     ]
     return Linearised(_mass(probe, q), tuple(pieces))
 
@@ -220,7 +206,7 @@ def bandwidth(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> float
         q: Joint positions of all arms, (N,) [rad].
         settle: Minimum number of cycles at rest before the differentiation.
     """
-    dampings = [d for _, d in _dampings(probe, q, settle)]
+    dampings = [d for _, d in _damping_per_motion(probe, q, settle)]
     return _bandwidth(_mass(probe, q), dampings)
 
 
@@ -237,13 +223,9 @@ def _mass(probe: Probe, q: Vector) -> Matrix:
     return mass
 
 
-def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | None, Matrix]]:
-    """Activate the controllet, and yield its damping D for several slow motions.
-
-    Yields:
-        Joint velocities, (N,) [rad/s], and D at these velocities, (N, N) [Nm s/rad]. If D is
-            equal for both directions of motion, the only result is None and D at rest.
-    """
+def _damping_per_motion(
+    probe: Probe, q: Vector, settle: int
+) -> Iterator[tuple[Vector | None, Matrix]]:
     n, rest = len(q), np.zeros(len(q))
     probe.set_state(q, rest)
     probe.activate()
@@ -260,6 +242,7 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
         dampings[0, :, joint] = (here - probe.torque(q, step)) / SPEED_STEP
         dampings[1, :, joint] = (probe.torque(q, -step) - here) / SPEED_STEP
     if np.ptp(dampings, axis=0).max() <= ONE_SIDED_TOLERANCE * np.abs(dampings).max():
+        # The damping is equal for both directions of motion.
         yield None, dampings.mean(axis=0)
         return
     paths = np.random.default_rng(0).standard_normal((MOTION_COUNT, n))
@@ -289,15 +272,7 @@ def _stiffness_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
 def _half_difference(
     probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector]
 ) -> Vector:
-    """Return ``(tau_back - tau_ahead) / 2``, with the torques at two states, (N,) [Nm].
-
-    Each state is evaluated twice, in an order that cancels a linear drift from cycle to cycle.
-
-    Args:
-        probe: Controllet to evaluate.
-        ahead: Joint positions [rad] and velocities [rad/s] for tau_ahead, (N,) each.
-        back: Joint positions [rad] and velocities [rad/s] for tau_back, (N,) each.
-    """
+    # Evaluate each state twice, in an order that cancels a linear drift from cycle to cycle.
     first = probe.torque(*ahead)
     torques = probe.torque(*back)
     torques = torques + probe.torque(*back)

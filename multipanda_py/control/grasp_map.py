@@ -39,13 +39,12 @@ class GraspMap:
     - c: Internal force that B exerts per object wrench, (6,).
     - W, R_1, R_2, F_s: Wrenches and internal force, see ``distribute``.
 
-    B and B_n distribute an object wrench to wrenches of the end effectors that add up to it. B is
-    dynamically consistent: free end effectors accelerate like a rigid object. If their inertias
-    differ, B also exerts an internal force on the object. B_n exerts none (n^T B_n = 0).
+    B and B_n distribute an object wrench to end-effector wrenches that add up to it. B is
+    dynamically consistent: free end effectors accelerate like a rigid object. B may exert an
+    internal force on the object; B_n exerts none (n^T B_n = 0).
 
     With the end-effector twists dx, B_n^T dx is the object velocity and (I - A B^T) dx the slip.
-    Springs and dampers act on both and are distributed by the same maps, so they are passive. For
-    the spring of the object pose (``wrench``), the inverse inertia is::
+    The inverse inertia for the spring of the object pose (``wrench``) is::
 
         B_n^T Lambda^-1 B_n = Lambda_o^-1 + c c^T (n^T Lambda^-1 n)
 
@@ -53,9 +52,8 @@ class GraspMap:
     Research 1991, and Erhart and Hirche, IEEE Trans. Robotics 2015 (load distributions and
     internal force).
 
-    ``refresh`` recomputes the maps and need not be called in every cycle. ``GraspedObject`` writes
-    ``grasp_errors``. The controllet writes ``error``, ``springs``, ``wrench``, ``brake``,
-    ``dampers`` and ``internal_force``.
+    Order of calls: ``refresh`` (not in every cycle), ``GraspedObject`` writes ``grasp_errors``,
+    ``measure``, the controllet writes ``error`` and the wrenches, ``distribute``.
 
     Args:
         n_hands: Number of end effectors N.
@@ -152,7 +150,7 @@ class GraspMap:
             scale = -1.0 / max(math.sqrt(x * x + y * y + z * z), 1e-6)
             presses.append((x * scale, y * scale, z * scale))
             sx, sy, sz = sx + x * scale, sy + y * scale, sz + z * scale
-        self._set_presses(presses, (sx, sy, sz))
+        self._set_unit_forces(presses, (sx, sy, sz))
         self._solver.compute(shifts.T.dot(self._moved, self._inertia))
         consistent, lasting = self._solver.solve(self._moved.T), self._lasting
         consistent.dot(self._hand_wrenches, self._extra)
@@ -162,15 +160,9 @@ class GraspMap:
         for rest, of_object in ((self._still, lasting), (self._slip, consistent)):
             subtract(self._all_unit, shifts.dot(of_object, rest), rest)
 
-    def _set_presses(
+    def _set_unit_forces(
         self, presses: list[tuple[float, float, float]], total: Sequence[float]
     ) -> None:
-        """Set the unit internal forces n to the given forces minus their mean.
-
-        Args:
-            presses: Unit force of each end effector towards the object.
-            total: Sum of these forces.
-        """
         n = len(presses)
         mx, my, mz = (part / n for part in total)
         self.presses = presses = [(x - mx, y - my, z - mz) for x, y, z in presses]
@@ -195,13 +187,13 @@ class GraspMap:
         - W: Object wrench ``wrench`` + ``brake``, (6,).
         - R_1, R_2: Spring and damper wrenches of the grasps, (6 N,).
         - F_s: Internal force [N].
-        - A, B, B_n, n: Grasp map, its inverses and the unit internal forces, see ``GraspMap``.
+        - A, B, B_n, n: See ``GraspMap``.
         """
         self._desired.dot(self._wrench_map, self._shared)
         return self._on_hands
 
     def add_up(self, wrenches: Vector) -> Vector:
-        """Return the wrench that all end effectors together exert on the object, (6,) [N, Nm].
+        """Return the total wrench on the object, (6,) [N, Nm].
 
         Args:
             wrenches: Wrenches of all end effectors, stacked, (6 N,) [N, Nm].
@@ -222,9 +214,7 @@ class GraspMap:
         return wrenches
 
     def inertia_inv(self, inertia_invs: Sequence[Matrix]) -> Matrix:
-        """Return the inverse inertia for the spring of the object pose, (6, 6).
-
-        ``GraspMap`` contains the equation.
+        """Return the inverse inertia for the spring of the object pose, (6, 6), see ``GraspMap``.
 
         Args:
             inertia_invs: Inverse task-space inertia of each end effector, N of (6, 6).

@@ -86,8 +86,7 @@ class BaseFrame:
 class GraspedObject:
     """Estimator of pose and velocity of an object from the end effectors that hold it.
 
-    Each end effector and its grasp pose yield an estimate of the object pose. The result is the
-    mean of these estimates::
+    The pose is the mean of the estimates from all end effectors::
 
         p_o = 1/N sum_i (p_i - R_o r_i)
         R_i' = R_i G_i^T
@@ -99,9 +98,8 @@ class GraspedObject:
     - r_i, G_i: Position [m] and rotation of end effector i in the object frame at the grasp.
     - N: Number of end effectors.
 
-    If the estimates differ, the grasp map ``sharing`` corrects pose and velocity of the object.
-    End effectors of higher inertia then have a higher weight. All quantities are in the world
-    frame.
+    If the estimates differ, the grasp map ``sharing`` gives end effectors of higher inertia a
+    higher weight. All quantities are in the world frame.
 
     Attributes:
         position: Position of the object, (3,) [m].
@@ -111,7 +109,7 @@ class GraspedObject:
         inward: Unit directions from the end effectors to the origin, minus their mean, (N, 3).
         sharing: Grasp map of the object.
         errors: Displacements from the end effectors to their grasp poses, (N, 6) [m, rad].
-        rates: Time derivatives of ``errors``, (N, 6) [m/s, rad/s].
+        rates: Negative slip of the end effectors, ``GraspMap.rates``, (N, 6) [m/s, rad/s].
         end_effector_positions: Positions of the end effectors, (N, 3) [m].
 
     Thread: control.
@@ -150,10 +148,7 @@ class GraspedObject:
         )
 
     def grasp(self, states: Sequence[ArmState]) -> None:
-        """Set the grasp poses to the current end-effector poses.
-
-        The origin of the object becomes the mean of the end-effector positions.
-        """
+        """Set the grasp poses to the current end-effector poses, and the origin to their mean."""
         self._sense(states)
         self.position[:] = self.end_effector_positions.mean(axis=0)
         self.rotation[:] = np.eye(3)
@@ -205,7 +200,6 @@ class GraspedObject:
             negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
 
     def _average_rotation(self) -> None:
-        """Write the mean rotation of the object, and the rotation error of each end effector."""
         implied = self._implied_rotations
         for rotation, back, rotation_of_object in zip(self._rotations, self._grasp_backs, implied):
             rotation.dot(back, rotation_of_object)
@@ -238,8 +232,6 @@ class InternalForceEstimator:
     - n: Forces from the end effectors to the object origin, (6 N,).
     - F_ext: Estimated external wrenches of the end effectors, (6 N,) [N, Nm].
 
-    Wrenches that only carry the object do not contribute, because they are orthogonal to n.
-
     Args:
         held: Grasped object.
 
@@ -261,7 +253,7 @@ class InternalForceEstimator:
 class InternalForceLimiter:
     """Limiter of an internal force by the torque limits of all arms.
 
-    All end effectors use the same scale, so the forces on the object stay balanced.
+    All end effectors use the same scale.
 
     Args:
         held: Grasped object.
@@ -318,9 +310,8 @@ def buckling_warning(
 ) -> str:
     """Return a warning if the lateral stiffness is too low for an internal force; "" if not.
 
-    Two end effectors at distance L that press with a force F each need a lateral stiffness above
-    2 F / L. A rotation of the object by theta moves each of them by theta L / 2 and adds a lateral
-    force of F theta.
+    Two end effectors at distance L that press with a force F each need a lateral stiffness above 2
+    F / L.
 
     Args:
         internal_force: Desired internal force [N].

@@ -138,16 +138,14 @@ class BoundedSpring:
         self._singularity_damping = SingularityDamping()
 
     def limit(self, spring: CartesianSpring, state: ArmState) -> Vector:
-        """Return the limited and damped wrench of a spring, (6,) [N, Nm].
-
-        The next call overwrites it.
+        """Return the wrench F of a spring, (6,) [N, Nm]. The next call overwrites it.
 
         Args:
             spring: Spring with gains along the axes of the base, measured in this cycle.
             state: State of the arm.
         """
         s_tau = self._torque_saturation.spring_scale(spring, state)
-        used = self._velocity_scaling.used(state)
+        used = self._velocity_scaling.limit_fraction(state)
         s_v, d = self._velocity_scaling.scales(used, spring.ratio, spring.stiffness_scale)
         impedance = spring.wrench(s_v * s_tau, d)
         return sum_of(impedance, self._singularity_damping.damp_spring(state, spring, s_tau))
@@ -160,7 +158,7 @@ SATURATION_FRACTION = 0.95
 class IntegralAction:
     """Integral torque that moves an arm to its planned joint positions.
 
-    It does not grow along a controlled force.
+    It does not grow along a controlled force, where contact keeps the tool from the plan.
 
     Equations::
 
@@ -180,9 +178,7 @@ class IntegralAction:
     - J_u: Jacobian along u, u^T J, (n,).
     - Lambda_u: Effective mass along u, 1 / (J_u M^-1 J_u^T).
 
-    Along a controlled force, contact keeps the tool from the plan. Without the projection, the
-    integral would grow there and oppose the force. A saturated joint integrates only towards lower
-    torque.
+    A saturated joint integrates only towards lower torque.
 
     Args:
         limits: Joint limits of the arm.
@@ -233,8 +229,7 @@ class IntegralAction:
             state: State of the arm.
             error: Joint error from the measured positions to the plan, (n,) [rad].
             direction: Unit direction u of the controlled force along the base axes, (6,).
-            force_fraction: Fraction s of the motion along u that force control has taken over, 0
-                to 1.
+            force_fraction: Fraction s of the motion along u that force control has taken over.
         """
         step = self._step
         if force_fraction > 0.0:

@@ -28,8 +28,6 @@ class MotionMapping:
     - R_wL, R_wF: Rotations of the bases in the world.
     - alpha: Scale of the translation.
 
-    Leader and follower therefore move in the same direction of the world.
-
     Args:
         rotation_leader_in_world: Rotation of the leader's base, (3, 3).
         rotation_follower_in_world: Rotation of the follower's base, (3, 3).
@@ -108,14 +106,14 @@ class ForceReflection:
     - g: Gain.
     - F_fb: Wrench reflected to the leader.
 
-    The deadband ``dead`` removes estimation errors: its output is zero below 0.5 F_0 and reduced
-    by F_0 above 1.5 F_0. It is smooth and has a maximum slope of 1 (``remaining``).
+    The output of the deadband ``dead`` is zero below 0.5 F_0 and reduced by F_0 above 1.5 F_0. It
+    is smooth and has a maximum slope of 1 (``remaining``).
 
     Attributes:
         wrench: Reflected wrench F_fb along the axes of the leader's base, (6,) [N, Nm].
         force: Norm of the reflected force [N].
         torque: Norm of the reflected torque [Nm].
-        contact_strength: Strength of the contact, 0 within the deadband and close to 1 far above
+        contact_strength: Strength of the contact, from 0 within the deadband to nearly 1 far above
             it.
 
     Thread: control.
@@ -132,7 +130,7 @@ class ForceReflection:
         self._shapes = [(0.0, math.inf, 1.0), (0.0, math.inf, 1.0)]
 
     def set_filter(self, time_constant: float, period: float) -> None:
-        """Set the filter of the reflected wrench.
+        """Set the low-pass filter of the reflected wrench.
 
         Args:
             time_constant: Time constant T_f [s]; 0 disables the filter.
@@ -143,7 +141,7 @@ class ForceReflection:
     def set_shape(
         self, force: tuple[float, float, float], torque: tuple[float, float, float]
     ) -> None:
-        """Set the shape of the reflected wrench.
+        """Set deadband, bound and gain of the reflected wrench.
 
         Args:
             force: Deadband [N], bound [N] and gain of the force.
@@ -198,13 +196,11 @@ class PassivityObserver:
     - E_F: Energy that a spring of this stiffness stores at the wrench F [J].
     - s: Scale of the wrench that the leader receives.
 
-    An operator who presses against the reflected wrench stores energy and gets it back. An
-    estimation error or a delayed contact releases more energy than was stored. E then becomes
-    negative and the wrench fades. It returns when the leader moves back.
+    If more energy is released than was stored, E becomes negative and the wrench fades. It returns
+    when the leader moves back.
 
-    The leader never receives more than E_F above the energy that it has supplied, apart from the
-    fraction beta < 1 of its damping. The bound c limits the balance after a contact that absorbs
-    energy. While the leader presses against the wrench, s is 0.5 or more.
+    The bound c limits the balance after a contact that absorbs energy. While the leader presses
+    against the wrench, s is 0.5 or more.
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002 (passivity observer);
     Franken, Stramigioli, Misra, Secchi and Macchelli, IEEE Trans. Robotics 2011 (energy tanks in
@@ -297,8 +293,7 @@ class WrenchTare:
     - b: Offset, (6,). ``bound`` limits the norms of force and torque.
     - F': Wrench without the offset.
 
-    The largest error is an unmodelled payload, whose force along the base axes is constant. Motion
-    restarts the average. The output is zero until the average is complete.
+    Motion restarts the average. The output is zero until the average is complete.
 
     Args:
         period: Cycle time [s].

@@ -41,24 +41,14 @@ class ActuatorCommandsParams(JointImpedanceParams):
 
 
 class ActuatorTarget(JointTarget):
-    """Commands of all operation modes, and positions of held joints."""
+    """Commands of clients in all operation modes, and positions of held joints."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (*COMMAND_CHANNELS, PUSH_CHANNEL)
     internal_channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
 
 class _ArmCommands:
-    """Commands to the n joints of one arm.
-
-    Attributes:
-        push: Commanded external torques on the links, (n,) [Nm].
-        direct: True for joints that follow a command in mode ``link_torque``, (n,).
-        torque: Commanded link torques, (n,) [Nm]; zero for other joints.
-        commands: Commands in the layout of ``ActuatorState.command``, (4, n).
-        commanded: True for joints that follow a command, False for joints that are held, (n,).
-        all_commanded: True if no joint is held.
-        is_first_cycle: True in the first cycle, in which all joints are held.
-    """
+    """Commands to the n joints of one arm."""
 
     def __init__(self, arm: ArmDescription) -> None:
         n = arm.n_joints
@@ -66,15 +56,17 @@ class _ArmCommands:
         self._modes: list[OperationMode | None] = [None] * n
         self._values: dict[str, Vector] = {}
         self._n = n
-        self.push: Vector = np.zeros(n)
+        self.push: Vector = np.zeros(n)  # Commanded external torques on the links [Nm].
+        # In the layout of ``ActuatorState.command``.
         self.commands: Matrix = np.full((4, n), np.nan)
+        # Joints that follow a command (the others are held), and those in mode ``link_torque``.
         self.commanded, self.direct = np.zeros((2, n), bool)
-        self.torque: Vector = np.zeros(n)
+        self.torque: Vector = np.zeros(n)  # Commanded link torques [Nm]; zero for other joints.
+        # In the first cycle, all joints are held.
         self.is_first_cycle, self.all_commanded = True, False
         self.forget()
 
     def set_mode(self, mode: str) -> None:
-        """Set the operation mode, and clear the commands if the mode has changed."""
         matches: list[OperationMode | None] = [None] * self._n
         if self._joints is not None:
             for index, own in zip(
@@ -86,24 +78,17 @@ class _ArmCommands:
             self.forget()
 
     def forget(self) -> None:
-        """Clear all commands."""
         self._values = {channel.name: np.full(self._n, np.nan) for channel in COMMAND_CHANNELS}
         self.put()
 
     def receive(self, name: str, record: Vector) -> None:
-        """Store the commands of one channel, and update ``commands``.
-
-        Args:
-            name: Name of the channel.
-            record: Values of n joints, then n flags that are positive for valid values, (2 n,).
-        """
+        # Values of n joints, then n flags that are positive for valid values.
         values, is_valid = record.reshape(2, -1)
         own = self.push if name == EXTERNAL_TORQUE else self._values[name]
         np.copyto(own, values, where=is_valid > 0.0)
         self.put()
 
     def put(self) -> None:
-        """Compute all attributes from the received values and the operation modes."""
         self.commands[:] = np.nan
         self.commands[0], self.commands[3] = CONTROLLET_TORQUE_MODE, self.push
         for joint, mode in enumerate(self._modes):
@@ -134,8 +119,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
 
     Joints without springs are held. In the modes ``link_torque``, ``link_pid`` and
     ``motor_torque``, joints without a command are held too. In the other modes, motors start at
-    their current positions. A value that no client commands, for example ``reference_2``, does not
-    change. A mode change clears all commands.
+    their current positions. A mode change clears all commands.
 
     A commanded link torque (``link_torque``) includes the weight of the link, and is limited like
     the torque of any controllet.
@@ -169,13 +153,13 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 )
 
     def on_parameters(self) -> None:
-        """Set gains and operation mode."""
+        """Set joint gains and operation modes."""
         super().on_parameters()
         for commands in self._commands:
             commands.set_mode(self.params.mode)
 
     def on_activate(self, states: Sequence[ArmState], target: ActuatorTarget) -> None:
-        """Start without commands, at the measured positions of joints and motors."""
+        """Clear all commands. Joints and motors start at their measured positions."""
         super().on_activate(states, target)
         for arm, commands in enumerate(self._commands):
             commands.push[:], commands.is_first_cycle = 0.0, True
@@ -189,7 +173,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
         """Write the commands of motors and springs, and the torques of held joints."""
         for arm, (commands, state) in enumerate(zip(self._commands, states)):
             if commands.commanded is not self._was_commanded[arm]:
-                self._hold_released(arm, state, target)
+                self._hold_released_joints(arm, state, target)
             np.copyto(target.q[arm], state.q, where=commands.commanded)
             np.multiply(commands.commanded, state.dq, out=target.dq[arm])
         if not all(commands.all_commanded for commands in self._commands):
@@ -204,10 +188,10 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 commands.is_first_cycle = False
                 commands.put()
 
-    def _hold_released(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
-        """Hold joints whose command has ended, without a jump of their torque."""
+    def _hold_released_joints(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
         commanded = self._commands[arm].commanded
         released = self._was_commanded[arm] & ~commanded
+        # Without a jump of the joint torque.
         step = state.tau / np.maximum(self._stiffness[arm], MIN_JOINT_STIFFNESS)
         np.clip(step, -self.max_lead, self.max_lead, out=step)
         np.copyto(target.q[arm], state.q + step, where=released)

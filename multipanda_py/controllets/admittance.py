@@ -116,16 +116,14 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     *External wrench.* The estimated wrench has an offset: its mean over ``tare_time`` after the
     activation, which is subtracted. A low-pass filter and a smooth deadband suppress noise. Near a
-    singular configuration, F_ext excludes the singular direction, along which the estimate is
-    poor. The body is slowed there, so that joints need at most ``MAX_SPEED_FRACTION`` of their
-    speed limits to follow it.
+    singular configuration, F_ext excludes the singular direction, and joints need at most
+    ``MAX_SPEED_FRACTION`` of their speed limits to follow the body.
 
     *Maximum force.* The error of the inner impedance is clipped, so that its spring exerts at most
-    ``max_force`` and ``max_torque``. The clip also limits the speed of hand guiding to about 0.5
-    m/s.
+    ``max_force`` and ``max_torque``. This limits hand guiding to about 0.5 m/s.
 
-    *Switch.* An arm that presses on a contact before the activation continues to press. Its wrench
-    decreases when the external wrench decreases, and does not increase again.
+    *Switch.* An arm that presses on a contact at the activation continues to press. Its wrench
+    decreases with the external wrench, and does not increase again.
 
     *Stability.* Along one axis, the motion is stable if all roots of the following equation have
     negative real parts::
@@ -142,8 +140,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
         D (D - 1/2 sqrt(Lambda K_i)) >= K_i M
 
-    A stiffer inner impedance and a heavier virtual body both need more damping. The defaults are
-    stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2.
+    The defaults are stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2.
 
     Sources: Hogan 1985 (impedance and admittance); Colgate and Hogan, Int. J. Control 1988
     (stability in contact).
@@ -167,7 +164,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     def __init__(self, context: Context, params: AdmittanceParams) -> None:
         self._bodies = [VirtualBody(context.period) for _ in context.arms]
-        self.inner = CartesianImpedance(context, _inner_params(params))
+        self.inner = CartesianImpedance(context, _inner_impedance_params(params))
         self._measured_target = CartesianImpedance.Target(context.n_arms, n_joints=context.joints)
         self._loads = [np.zeros(6) for _ in context.arms]
         self._compliances = [np.zeros((6, 6)) for _ in context.arms]
@@ -184,7 +181,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
                 (p.max_displacement, p.max_rotation), (p.max_linear_speed, p.max_angular_speed)
             )
             body.set_filter(p.wrench_time, (p.force_deadband, p.torque_deadband))
-        inner, old = _inner_params(p), self.inner.params
+        inner, old = _inner_impedance_params(p), self.inner.params
         if not (
             np.array_equal(inner.stiffness, old.stiffness)
             and np.array_equal(inner.error_clip, old.error_clip)
@@ -207,10 +204,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         target: CartesianTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Continue to press on contacts, as long as the contacts last.
+        """Continue to press on contacts while they last.
 
-        A wrench without contact, such as the one that carries a tared payload, continues
-        permanently.
+        A wrench without contact, such as the weight of a tared payload, continues permanently.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -232,8 +228,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         goal = self._measured_target
         for arm, state in enumerate(states):
             body = self._bodies[arm]
-            body.step(_observed(state))
-            _limit_joint_speeds(state, body)
+            body.step(_wrench_off_singular_directions(state))
+            _slow_body_near_singularity(state, body)
             add(target.position_ee_in_base[arm], body.translation, goal.position_ee_in_base[arm])
             dot(
                 body.rotation_matrix,
@@ -254,11 +250,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         self.report[5] = self.inner.report[1]
 
 
-def _observed(state: ArmState) -> Vector:
-    """Return the estimated wrench without its part along singular directions, (6,) [N, Nm].
-
-    Along these directions, the estimate is a torque error divided by a value close to zero.
-    """
+def _wrench_off_singular_directions(state: ArmState) -> Vector:
+    # Along singular directions, the estimate is a torque error divided by a value close to zero.
     space, wrench = state.operational_space(), state.wrench_ext_in_base
     if space.damping == 0.0:
         return wrench
@@ -266,8 +259,7 @@ def _observed(state: ArmState) -> Vector:
     return observed
 
 
-def _limit_joint_speeds(state: ArmState, body: VirtualBody) -> None:
-    """Slow the body near a singular configuration, where small motions need fast joints."""
+def _slow_body_near_singularity(state: ArmState, body: VirtualBody) -> None:
     if state.operational_space().damping == 0.0:
         return
     dq = tool_motion(state, body.velocity)
@@ -276,8 +268,7 @@ def _limit_joint_speeds(state: ArmState, body: VirtualBody) -> None:
         body.velocity *= MAX_SPEED_FRACTION / fastest
 
 
-def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:
-    """Return the inner parameters, with error bounds for ``max_force`` and ``max_torque``."""
+def _inner_impedance_params(params: AdmittanceParams) -> CartesianImpedanceParams:
     max_value = np.repeat((params.max_force, params.max_torque), 3) / params.inner_stiffness
     clip = np.minimum(max_value, CartesianImpedanceParams().error_clip)
     return CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip)

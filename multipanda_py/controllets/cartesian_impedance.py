@@ -67,14 +67,13 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     - c: Scale of the feed-forward, 0 to 1; b: inverse of the maximum damping ratio, at most 1.
     - tau_h: Torques of ``SingularityHold``, (n,) [Nm].
 
-    ``CartesianSpring`` describes error, clipping, damping and axes of the gains. A client may
-    stream a full 6 x 6 stiffness (``target_stiffness``). It applies until a client changes the
-    parameter ``stiffness``.
+    ``CartesianSpring`` describes error, clipping, damping and axes of the gains. A streamed 6 x 6
+    stiffness (``target_stiffness``) applies until the parameter ``stiffness`` changes.
 
     *Feed-forward* (parameter ``feedforward``). While a target is streamed, velocity and
     acceleration of the governed reference are fed forward. With ``governor.response: direct``,
-    they are also fed forward after a jump of the target. c decreases linearly to zero as the error
-    grows from 50 % to 100 % of ``error_clip``, and as a joint speed grows from 35 % to 65 % of its
+    this applies also after a jump of the target. c decreases linearly to zero as the error grows
+    from 50 % to 100 % of ``error_clip``, and as a joint speed grows from 35 % to 65 % of its
     limit. Without a governor, only a streamed twist is fed forward.
 
     Sources: Hogan 1985; paper on the CRISP controllers, section III-A; Khatib 1987 (inertia).
@@ -103,7 +102,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Set the gains of the springs, with a ramp of ``gain_time`` while active."""
+        """Set the gains of the springs, in a ramp over ``gain_time`` while active."""
         p = self.params
         cycles = self.gain_cycles()
         self._twist_scale = 1.0 / max(1.0, float(p.damping_ratio.max()))
@@ -142,10 +141,9 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
-        """Let ``SingularityHold`` continue the torques from before a switch.
+        """Continue the torques from before a switch along nearly singular directions.
 
-        Only torques along nearly singular directions continue in this way, because the tool spring
-        has little effect along them.
+        The tool spring has little effect along these directions (``SingularityHold``).
 
         Args:
             arm: Index of the arm.
@@ -153,24 +151,16 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
             tau: Torques before the switch, (n,) [Nm].
 
         Returns:
-            Tool wrench of the torques that ``SingularityHold`` exerts, (6,) [N, Nm].
+            Tool wrench of the continued torques, (6,) [N, Nm].
         """
         return tool_wrench(state, self._holds[arm].resume(state, tau))
 
     def compliance(self, arm: int, state: ArmState) -> Matrix:
-        """Return the inverse stiffness of the spring of an arm, (6, 6) [m/N, rad/Nm].
-
-        Args:
-            arm: Index of the arm.
-            state: State of the arm.
-        """
+        """Return the inverse stiffness of the spring of an arm, (6, 6) [m/N, rad/Nm]."""
         return self.springs[arm].compliance(state)
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of free tool motion, (n,) [rad/s].
-
-        The tool is free along directions without stiffness.
-        """
+        """Return the joint velocity of the tool in directions without stiffness, (n,) [rad/s]."""
         return self.springs[arm].free_velocity(state)
 
     def on_target(self, channel: str, arm_index: int, target: CartesianImpedanceTarget) -> None:
@@ -187,7 +177,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         stiffness_scale = wrench_scale = 1.0
         for arm, state in enumerate(states):
             spring, velocity_scaling = self.springs[arm], self._velocity_scaling[arm]
-            velocity_ratio = velocity_scaling.used(state)
+            velocity_ratio = velocity_scaling.limit_fraction(state)
             feedforward, twist = self._feedforward(arm, state, target, velocity_ratio)
             position, rotation = target.position_ee_in_base[arm], target.rotation_ee_in_base[arm]
             spring.measure(state, position, rotation, twist)
@@ -208,14 +198,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     def _feedforward(
         self, arm: int, state: ArmState, target: CartesianImpedanceTarget, velocity_ratio: float
     ) -> tuple[Vector | None, Vector | None]:
-        """Return the fed-forward wrench F_a [N, Nm] and twist dx_d, (6,) each; None means zero.
-
-        Args:
-            arm: Index of the arm.
-            state: State of the arm.
-            target: Target with the motion of the reference.
-            velocity_ratio: Speed of the fastest joint as a fraction of its limit.
-        """
+        """Return the fed-forward wrench F_a [N, Nm] and twist dx_d, (6,) each; None for zero."""
         twist = None
         if self._twist_left[arm] > 0:
             self._twist_left[arm] -= 1
@@ -236,5 +219,5 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
 
     @property
     def stiffness_scale(self) -> float:
-        """Factor by which ``ModalDamping`` reduces the stiffness, minimum of all arms, 0 to 1."""
+        """Minimum factor by which ``ModalDamping`` reduces the stiffness of an arm, 0 to 1."""
         return min([spring.stiffness_scale for spring in self.springs])

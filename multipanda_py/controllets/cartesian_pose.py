@@ -42,7 +42,7 @@ class CommandedPoseTarget(CartesianTarget):
     """Cartesian target of position-controlled arms.
 
     Attributes:
-        motion: Twist and acceleration of the reference of each arm.
+        motion: Velocity and acceleration of the reference pose, per arm.
     """
 
     is_commanded = True
@@ -77,9 +77,7 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
     - T: Cycle time [s].
 
     If one joint would be too fast, s slows all joints. A joint that reaches its position limit
-    stops, and the other joints continue. Each step starts from the positions that the driver has
-    commanded, so the acceleration limit of the driver causes no pose error. Features slow the
-    motion before obstacles.
+    stops, and the other joints continue. Features slow the motion before obstacles.
     """
 
     Params, Target = CartesianPoseParams, CommandedPoseTarget
@@ -103,7 +101,7 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
     def update(
         self, states: Sequence[ArmState], target: CommandedPoseTarget, period: float
     ) -> None:
-        """Write the joint positions of all arms."""
+        """Write the joint position commands of all arms."""
         p, largest, smallest = self.params, 0.0, np.inf
         for arm, (ik, state) in enumerate(zip(self._kinematics, states)):
             q, motion, limits = state.joint_command[0], target.motion[arm], state.limits

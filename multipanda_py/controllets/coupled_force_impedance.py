@@ -22,7 +22,7 @@ from multipanda_py.targets import ObjectTarget, Report
 
 @dataclass(frozen=True, eq=False)
 class CoupledForceImpedanceParams(ForceParams, CoupledImpedanceParams):
-    """Gains of ``CoupledForceImpedance``: those of the coupled impedance and of force control."""
+    """Gains of ``CoupledForceImpedance`` for the coupled impedance and for force control."""
 
 
 class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
@@ -35,7 +35,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     - F_s: Internal force, the output of ``ForceController`` [N].
 
     The inputs of ``ForceController`` are the measured internal force and the distance between the
-    end effectors. If the object slips out, the internal force fades and the springs hold the end
+    end effectors. If the object slips out, the internal force fades, and the springs hold the end
     effectors.
 
     Source: paper on multipanda_ros2, section V, task 5 (box lifting). The code of this task is not
@@ -67,7 +67,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         self._force.reset()
         self._energy.forget()
         self._pushed = self._closing = 0.0
-        self._contact_width = self._width()
+        self._contact_width = self._grasp_width()
 
     def on_transfer(
         self,
@@ -77,8 +77,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     ) -> str:
         """Continue to carry and press the object.
 
-        If the internal force before the switch exceeds ``contact_force``, force control continues
-        this force immediately. It does not search for contact first.
+        An internal force above ``contact_force`` continues immediately, without a search for
+        contact.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -89,7 +89,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return words
 
     def desired_internal_force(self, target: ObjectTarget) -> float:
-        """Return the output of the force controller in this cycle [N]."""
+        """Return the internal force F_s of ``ForceController`` in this cycle [N]."""
         desired = super().desired_internal_force(target)
         force, held = self._force, self.held
         closing = -float(dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
@@ -97,31 +97,35 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         force.tank.settle(0.5 * (closing + self._closing) * self._pushed * period)
         force.tank.receive(self.dissipated * period)
         force.grant(desired)
-        width = self._width()
+        width = self._grasp_width()
         if force.touching or force.is_idle:
             self._contact_width = width
         away = abs(width - self._contact_width)
         self._pushed = force.step(
-            desired, self.measured, away, closing, self._mass(), held_by=self._formation()
+            desired,
+            self.measured,
+            away,
+            closing,
+            self._closing_mass(),
+            opposing_stiffness=self._closing_stiffness(),
         )
         self._closing = closing
         # While the desired force rises, the tank is still being filled and may limit the force.
         # Report this limit only when the desired force is nearly complete.
         is_grown = desired > 0.9 * self._limited_force
         self._energy.check(
-            force.is_throttled and is_grown, force.tank, self._names, self._energy_left
+            force.is_throttled and is_grown, force.tank, self._names, self._tank_limit_message
         )
         self.report[7], self.report[8] = force.tank.energy, force.weight
         return self._pushed
 
-    def _energy_left(self) -> str:
-        """Return a message with the energy of the tank and the parameters to raise."""
+    def _tank_limit_message(self) -> str:
         energy = self._force.tank.energy
         return (
             f"force tank {energy:.2f} J limits the internal force. Raise tank_max or tank_power."
         )
 
-    def _mass(self) -> float:
+    def _closing_mass(self) -> float:
         """Return the effective mass for a motion of the end effectors towards each other [kg]."""
         mobility = 0.0
         for hand, inward in enumerate(self.held.inward):
@@ -129,13 +133,13 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
             mobility += float(dot(inward, dot(inertia_inv[:3, :3], inward)))
         return 1.0 / max(mobility, MIN_MOBILITY)
 
-    def _formation(self) -> float:
-        """Return the stiffness for a motion of the end effectors towards each other [N/m]."""
+    def _closing_stiffness(self) -> float:
+        # For a motion of the end effectors towards each other [N/m].
         squares = np.square(self.held.inward)
         across = dot(squares, self.params.relative_stiffness[:3])
         return float(across.sum()) / max(float(squares.sum()) ** 2, 1e-12)
 
-    def _width(self) -> float:
+    def _grasp_width(self) -> float:
         """Return twice the mean distance of the end effectors from their centre [m]."""
         hands = self.held.end_effector_positions.tolist()
         n = len(hands)

@@ -112,17 +112,15 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     - n: Unit forces of the end effectors towards the object origin, with zero sum, (6 N,).
     - F_s: Internal force [N].
 
-    The end effectors together exert exactly W_1 + W_2 on the object. The internal force squeezes
-    the object without moving it. If torque limits require it, all arms use a lower internal force
-    (``InternalForceLimiter``). A push on one end effector moves the object, so all of them yield
-    together.
+    The end effectors together exert exactly W_1 + W_2 on the object. If torque limits require it,
+    all arms use a lower internal force (``InternalForceLimiter``). All arms yield to a push on one
+    end effector.
 
     ``ModalDamping`` designs D_o for the inertia of the object, and D_r for that of each end
-    effector. A cycle updates at most one damper, or the maps A, B and B_n. An update of all takes
-    8 cycles, or N + 2 for N > 6.
+    effector.
 
-    The report ``internal force [N]`` is the measured value (``InternalForceEstimator``). If the
-    internal force is only fed forward, the measured value deviates from the target.
+    The report ``internal force [N]`` is measured (``InternalForceEstimator``). With feed-forward
+    only, it deviates from the target.
 
     The object frame starts in the centre of the end effectors, along the world axes.
 
@@ -174,7 +172,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._force_estimator = InternalForceEstimator(self.held)
         self._force_limiter = InternalForceLimiter(self.held, context)
         self._holds = [
-            SingularityHold(arm, context.period, self._stiffness_along) for arm in context.arms
+            SingularityHold(arm, context.period, self._min_stiffness_along) for arm in context.arms
         ]
         self._states: Sequence[ArmState] = ()
         self._strain, self._is_strained = np.zeros((2 * n, 3)), False
@@ -223,10 +221,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     ) -> str:
         """Continue to carry and press the object.
 
-        The object spring takes over the sum of the end-effector wrenches. The remaining wrenches
-        add up to zero and strain the object. Their component towards the object origin becomes the
-        internal force, which then approaches the value desired before the switch. Their other
-        components stay constant in the object frame.
+        The object spring takes over the sum of the end-effector wrenches. The component of the
+        rest towards the object origin becomes the internal force. Other components stay constant
+        in the object frame.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -245,7 +242,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             ]
         )
         load = held.sharing.add_up(wrenches.reshape(-1))
-        self._design_dampers()
+        self._design_due_dampers()
         damper = self.dampers[-1]
         stiffness = np.diag(p.stiffness) if damper.stiffness_scale == 1.0 else damper.stiffness
         held_up = p.stiffness >= MIN_STIFFNESS
@@ -260,7 +257,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         size = max(float(np.vdot(inward, inward)), 1e-12)
         internal_force = max(0.0, float(np.vdot(wrenches[:, :3], inward)) / size)
         self._internal_force = internal_force if internal_force > SMALL_FORCE else 0.0
-        target.internal_force[0] = requested = self._requested(transfers) or self._internal_force
+        target.internal_force[0] = requested = (
+            self._requested_internal_force(transfers) or self._internal_force
+        )
         wrenches[:, :3] -= self._internal_force * inward
         wrenches[:, p.relative_stiffness < MIN_STIFFNESS] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
@@ -275,7 +274,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             )
         return words
 
-    def _requested(self, handovers: Sequence[BumplessTransfer]) -> float:
+    def _requested_internal_force(self, handovers: Sequence[BumplessTransfer]) -> float:
         """Return the internal force desired before the switch [N]; 0 unless every arm pressed."""
         held, parts = self.held, []
         for base, handover, inward in zip(held.bases, handovers, held.inward):
@@ -287,7 +286,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: ObjectTarget
     ) -> Vector:
-        """Return the wrench of one arm for the target internal force, (6,) [N, Nm]."""
+        """Return the wrench of one arm that exerts the target internal force, (6,) [N, Nm]."""
         wrench = np.zeros(6)
         np.multiply(self.held.inward[arm], target.internal_force[0], wrench[:3])
         return self.held.bases[arm].six_to_base(wrench)
@@ -296,10 +295,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """Write the joint torques of all arms."""
         held, sharing = self.held, self.held.sharing
         held.update(states, self._update_all or self._schedule[self._phase] == len(states))
-        self._design_dampers()
+        self._design_due_dampers()
         self.measured = self._force_estimator.estimate(states)
         self._measure_error(target)
-        stiffness_scale = self._write_springs()
+        stiffness_scale = self._update_spring_wrenches()
         self._damping.dot(sharing.stacked_rates, sharing.stacked_dampers)
         sharing.internal_force[0] = self.desired_internal_force(target)
         wrenches = sharing.distribute()
@@ -307,7 +306,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             wrench = held.bases[arm].six_to_base(wrenches[arm])
             tau = wrench.dot(state.jacobian, self.tau[arm])
             self._holds[arm].add(state, tau)
-        self._report(stiffness_scale)
+        self._write_report(stiffness_scale)
 
     def _measure_error(self, target: ObjectTarget) -> None:
         held, error = self.held, self._error
@@ -319,12 +318,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             self._conservative.project(error.value, 0.0)
         error.clip_measured()
 
-    def _write_springs(self) -> float:
-        """Update the spring wrenches of the object and of the end effectors.
-
-        Returns:
-            Factor by which ``ModalDamping`` reduces a stiffness, minimum of all springs, 0 to 1.
-        """
+    def _update_spring_wrenches(self) -> float:
+        """Return the minimum factor by which ``ModalDamping`` reduces a stiffness, 0 to 1."""
         held, sharing, stiffness_scale = self.held, self.held.sharing, 1.0
         multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
         for damper, error, spring_wrench, index in self._elastic:
@@ -345,51 +340,40 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         sharing = self.held.sharing
         return float(sharing.rates.dot(sharing.dampers))
 
-    def _design_dampers(self) -> None:
-        """Design the damper of this cycle, or all dampers after a start or a gain change.
-
-        ``_schedule`` has an index or None for each cycle. Index i < N is the damper of end
-        effector i, and N + 1 the damper of the object. Index N is the update of the grasp map.
-        """
+    def _design_due_dampers(self) -> None:
+        # ``_schedule`` has an index or None for each cycle: i < N for the damper of end effector
+        # i, N + 1 for the damper of the object, and N for the grasp map.
         held, n = self.held, len(self.dampers) - 1
         for index in range(n + 2) if self._update_all else (self._schedule[self._phase],):
             if index is None or index == n:
                 continue
             if index < n:
-                self._design(index, held.inertia_inv(index))
+                self._design_damper(index, held.inertia_inv(index))
             else:
                 invs = [held.inertia_inv(hand) for hand in range(n)]
-                self._design(n, held.sharing.inertia_inv(invs))
+                self._design_damper(n, held.sharing.inertia_inv(invs))
         self._phase = (self._phase + 1) % len(self._schedule)
         self._update_all = False
 
-    def _design(self, arm_index: int, inertia_inv: Matrix) -> None:
-        """Design the damper of an end effector or of the object.
-
-        Args:
-            arm_index: Index of the end effector, or the number N of end effectors for the object.
-            inertia_inv: Inverse inertia at the end effector or of the object, (6, 6).
-        """
-        damper = self.dampers[arm_index]
+    def _design_damper(self, index: int, inertia_inv: Matrix) -> None:
+        damper = self.dampers[index]
         damper.design(inertia_inv)
-        self._blocks[arm_index][:] = damper.damping
+        self._blocks[index][:] = damper.damping
 
     def desired_internal_force(self, target: ObjectTarget) -> float:
-        """Return the smoothed target of the internal force within the torque limits [N]."""
+        """Return the smoothed target of the internal force, limited by the joint torques [N]."""
         desired = target.internal_force.item()
         if desired != self._checked_force:
-            self._check(desired)
+            self._warn_if_not_exertable(desired)
         elif not self._phase:
             self._limited_force = self._force_limiter.limit(desired, self._states)
         self._internal_force += self._follow * (self._limited_force - self._internal_force)
         return self._internal_force
 
-    def _stiffness_along(self, direction: Vector) -> float:
-        """Return a lower bound of the spring stiffness along an end-effector twist, (6,)."""
-        return float(self._min_stiffness.dot(direction * direction))
+    def _min_stiffness_along(self, twist: Vector) -> float:
+        return float(self._min_stiffness.dot(twist * twist))
 
-    def _check(self, desired: float) -> None:
-        """Send a warning if springs or joints cannot exert a desired internal force [N]."""
+    def _warn_if_not_exertable(self, desired: float) -> None:
         self._checked_force, limit, states = desired, self._force_limiter, self._states
         stiffness = self.params.relative_stiffness
         weakness = buckling_warning(desired, self.dampers[:-1], stiffness, self.held)
@@ -398,7 +382,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
                 self.context.notify(words)
         self._limited_force = limit.limit(desired, states)
 
-    def _report(self, stiffness_scale: float) -> None:
+    def _write_report(self, stiffness_scale: float) -> None:
         apart = turned = 0.0
         errors = self.held.sharing.errors.tolist()
         for start in range(0, len(errors), 6):

@@ -49,15 +49,13 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
 
     Force control acts along the target wrench, and the impedance acts across it.
     ``ForceController`` computes F, and ``ForceSubspace`` removes the spring along u.
-    ``ForceImpedanceArm`` has the equation of one arm with all terms, such as torque limits and
-    singularity damping.
+    ``ForceImpedanceArm`` has the equation with all terms.
 
     *Energy.* Force control and impedance have one energy tank each, which the power ``tank_power``
-    recharges. Their total work never exceeds the granted plus the recharged energy of both tanks.
-    An event reports a tank that limits its force or spring.
+    recharges. Their total work never exceeds ``tank_start``, the energy granted for the desired
+    force, and the recharged energy. An event reports a tank that limits its force or spring.
 
-    The target has no velocity, because a damper with a moving reference would not be passive. The
-    acceleration and Coriolis terms of eq. 1 are omitted, as in eq. 2 and in the code of the paper.
+    The target has no velocity, because a damper with a moving reference would not be passive.
 
     Attributes:
         arms: Impedance, force control and tanks of each arm.
@@ -86,7 +84,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Set the gains, with a ramp of ``gain_time`` while active."""
+        """Set the gains. The stiffness changes in a ramp over ``gain_time`` while active."""
         p = self.params
         cycles, is_new = self.gain_cycles(), self.remember_stiffness(p.stiffness)
         for arm in self.arms:
@@ -113,9 +111,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     ) -> str:
         """Continue the contact force of the previous controllet until a target wrench is received.
 
-        The contact force is fed forward without force control, and fades after a loss of contact.
-        A force that sensors do not measure, such as the weight of a tared payload, is fed forward
-        permanently. The springs exert the remaining wrench from before the switch.
+        The contact force is fed forward, and fades after a loss of contact. A force that sensors
+        do not measure, such as the weight of a tared payload, is fed forward permanently. The
+        springs exert the remaining wrench.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -140,10 +138,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of free tool motion, (n,) [rad/s].
-
-        The tool is free along directions without stiffness.
-        """
+        """Return the joint velocity of the tool in directions without stiffness, (n,) [rad/s]."""
         return self.arms[arm].spring.free_velocity(state)
 
     def requested_force(
@@ -169,10 +164,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
                 target.rotation_ee_in_base[index], speed, self.tau[index],
             )  # fmt: skip
             self.is_free[index] = arm.spring.is_free
-        self._report()
+        self._write_report()
 
-    def _report(self) -> None:
-        """Write the reports: force control of the first arm, lowest spring scales of all arms."""
+    def _write_report(self) -> None:
         arm, force = self.arms[0], self.arms[0].force
         fractions = [arm.spring.stiffness_scale for arm in self.arms]
         min_value, supported = min(fractions), min([arm.wrench_scale for arm in self.arms])

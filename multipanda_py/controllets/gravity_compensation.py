@@ -91,12 +91,11 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
 
     D is designed for K and the inertia (``ModalDamping``), so free directions are not damped.
     Along free directions, the reference follows the arm. After a change of ``hold``, the new
-    directions are therefore held at the measured pose. K changes in a ramp of ``gain_time``,
-    without a torque step.
+    directions are therefore held at the measured pose. K changes in a ramp over ``gain_time``.
 
     Apart from friction, only the viscous damping and the brake above ``max_joint_speed``
-    (``SpeedBrake``) slow a floating arm. The feature ``friction`` makes the arm easier to move.
-    Set the mass of a payload in the robot (``load_mass``). Otherwise its weight lowers the arm.
+    (``SpeedBrake``) slow a floating arm. Set the mass of a payload in the robot (``load_mass``).
+    Otherwise its weight lowers the arm.
     """
 
     Params, Target = GravityCompensationParams, HeldPose
@@ -107,7 +106,8 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
         self._brakes = [SpeedBrake(arm.n_joints) for arm in context.arms]
         self._holds = [
-            SingularityHold(arm, context.period, self._stiffness_along) for arm in context.arms
+            SingularityHold(arm, context.period, self._held_stiffness_along)
+            for arm in context.arms
         ]
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
@@ -121,7 +121,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def on_parameters(self) -> None:
         """Start the ramp to the new stiffness. While inactive, it applies immediately."""
         p = self.params
-        self._held = _projector(p)
+        self._held = _held_translation_projector(p)
         self._rotation_is_held = p.hold == "orientation" or (
             p.keep_orientation and p.hold in ("position", "plane")
         )
@@ -153,7 +153,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: HeldPose, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """End the torques from before the switch.
+        """Release the torques from before the switch.
 
         If directions are held, torques along singular directions continue (``SingularityHold``).
 
@@ -174,7 +174,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
             tau = multiply(state.dq, self._viscous[arm], self.tau[arm])
             self._brakes[arm].add(state, self._speeds[arm], tau)
             if self._root.arrived:
-                self._follow(state, target, arm)
+                self._follow_free_directions(state, target, arm)
             if not self._floats:
                 wrench = self._hold_wrench(state, target, arm)
                 add(tau, dot(wrench, state.jacobian, self._torques[arm]), tau)
@@ -183,8 +183,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
                     stiffness_scale, self.min_scale_arm = self._damping.stiffness_scale, arm
         self.report[0] = stiffness_scale
 
-    def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:
-        """Move the reference to the measured pose along directions that are not held."""
+    def _follow_free_directions(self, state: ArmState, target: HeldPose, arm: int) -> None:
         here, error = state.position_ee_in_base, self._apart
         reference = target.position_ee_in_base[arm]
         subtract(reference, here, error)
@@ -205,13 +204,11 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         wrench = dot(stiffness, error, self._wrench)
         return subtract(wrench, brake, wrench)
 
-    def _stiffness_along(self, direction: Vector) -> float:
-        """Return the stiffness of the held directions along a twist in the base, (6,)."""
-        return float(self._stiffness.dot(direction).dot(direction))
+    def _held_stiffness_along(self, twist: Vector) -> float:
+        return float(self._stiffness.dot(twist).dot(twist))
 
 
-def _projector(params: GravityCompensationParams) -> Matrix:
-    """Return the projector P on the held translations, (3, 3)."""
+def _held_translation_projector(params: GravityCompensationParams) -> Matrix:
     if params.hold == "position":
         return np.eye(3)
     length = float(np.linalg.norm(params.normal))

@@ -39,21 +39,7 @@ class HoldParams:
 
 
 class _JointAnchors:
-    """Brake of one arm, with springs that hold slow joints at their anchor positions.
-
-    A joint gets an anchor at its position when its momentum falls below a threshold, called slow
-    momentum. The threshold is high for joints that carry the arm. It is low for wrist joints,
-    because they would oscillate with an unmodelled payload.
-
-    An anchor moves with its joint while the spring would need more torque than the joint can
-    exert. Otherwise, energy stored in the spring would accelerate the joint backwards. An anchor
-    is never at a joint limit, so the joint does not press against the limit.
-
-    Args:
-        arm: Description of the arm.
-        params: Bandwidths of ``Hold``.
-        period: Cycle time [s].
-    """
+    """Brake of one arm, with springs that hold slow joints at their anchor positions."""
 
     DESIGN_TORQUE_RATE = 1000.0
     """Torque-rate limit for which the gains are designed [Nm/s]."""
@@ -88,8 +74,9 @@ class _JointAnchors:
         self._limit, self._whole = self._headroom.torque, np.array(limits.torque)
         self._low, self._high = limits.lower + self.LIMIT_MARGIN, limits.upper - self.LIMIT_MARGIN
         n = arm.n_joints
-        # Fractions of the torque limits that define the slow momentum: with these torques, the
-        # brake can stop a joint of this momentum.
+        # Fractions of the torque limits with which the brake can stop a joint of the slow
+        # momentum. A joint gets an anchor below this momentum. It is low for wrist joints, because
+        # they would oscillate with an unmodelled payload.
         self._slow_fraction = np.array(arm.robot.value("slow"))
         # Some joints get their anchor (held position) before the arm is at rest. For these: rates
         # at which the maximum deflection from the anchor grows [1/s], and damping factors.
@@ -104,7 +91,7 @@ class _JointAnchors:
         self.set_gains(params)
 
     def _set_torque_rates(self, limits: ArmLimits) -> None:
-        """Set one torque-rate limit for all revolute joints, and one for each prismatic joint."""
+        # One limit for all revolute joints, and one for each prismatic joint.
         rate, slides = limits.torque_rate, limits.slides
         self._torque_rate = float(rate[~slides].min() if not slides.all() else rate.min())
         self._max_torque_lag = self.MAX_TORQUE_LAG * np.where(slides, rate, self._torque_rate)
@@ -116,17 +103,15 @@ class _JointAnchors:
         scale = min(1.0, math.sqrt(self._torque_rate / self.DESIGN_TORQUE_RATE))
         self.brake.set_rate(scale * params.brake_rate)
         self._return = scale * params.return_rate
-        self._set_rest(False)
+        self._set_rest_damping(False)
         self._slow = self.brake.stopping(self._slow_fraction * self._whole)
         self._max = self.brake.stopping(self._whole) / self._return
 
-    def _set_rest(self, at_rest: bool) -> None:
-        """Set the damping factors for rest or motion. The stiffness does not change."""
+    def _set_rest_damping(self, at_rest: bool) -> None:
         self._damping[:] = self.REST_DAMPING_FACTOR if at_rest else self._settling
         self._is_at_rest, self._rest_time = at_rest, 0.0
 
     def start(self, state: ArmState) -> None:
-        """Start to brake from the measured state. Clear all anchors and the contact force."""
         # The torque-rate limit in the state may be lower than that of the robot model, so compute
         # the gains again.
         self.brake.set_limits(state.limits)
@@ -137,14 +122,14 @@ class _JointAnchors:
         self._time = 0.0
 
     def tau(self, state: ArmState, out: Vector) -> None:
-        """Write the torques of this cycle, (n,) [Nm]."""
+        """Write joint torques to ``out``, (n,) [Nm]."""
         brake, mass = self.brake, state.mass_matrix
         brake.weigh(mass)
         if self._headroom.is_reduced:
             brake.set_torque(self._headroom.update(state))
         self._update_anchors(state)
-        rate = multiply(self._deflection(state), self._return, out)
-        add(rate, self._damped(state.dq), rate)
+        rate = multiply(self._deflections_from_anchors(state), self._return, out)
+        add(rate, self._damped_velocities(state.dq), rate)
         add(rate, brake.ahead(subtract(state.tau, self.tau_bias)), rate)
         proportional_scale = min(1.0, self._time / self.FADE_IN_TIME)
         tau = add(brake.torque(mass, rate, proportional_scale), self.tau_bias, out)
@@ -154,7 +139,6 @@ class _JointAnchors:
             self._is_saturated |= absolute(lag, lag) > self._max_torque_lag
 
     def _update_anchors(self, state: ArmState) -> None:
-        """Set the anchors of slow joints, and remove those of fast joints."""
         if not self._is_at_rest:
             self._time += self._period
         slow = self._slow * (1.0 + self._time / self.MOMENTUM_DOUBLING_TIME)
@@ -165,40 +149,35 @@ class _JointAnchors:
         np.copyto(self._q, state.q, where=~self._is_anchored)
         self._update_rest(float((momentum / self._slow).max()))
 
-    def _update_rest(self, fraction: float) -> None:
-        """Reduce the damping after ``REST_DELAY`` at rest, and restore it when the arm moves.
-
-        Args:
-            fraction: Maximum ratio of a joint's momentum to its threshold ``_slow``.
-        """
+    def _update_rest(self, momentum_ratio: float) -> None:
         self._rest_time = (
-            self._rest_time + self._period if fraction < self.REST_START_FRACTION else 0.0
+            self._rest_time + self._period if momentum_ratio < self.REST_START_FRACTION else 0.0
         )
         at_rest = self._rest_time > self.REST_DELAY
         if self._is_at_rest:
-            at_rest = fraction < self.REST_END_FRACTION
+            at_rest = momentum_ratio < self.REST_END_FRACTION
         if at_rest != self._is_at_rest:
-            self._set_rest(at_rest)
+            self._set_rest_damping(at_rest)
             # ``_time`` determines the slow momentum and the fade-in of braking. With this value,
             # the slow momentum is small again, and the fade-in stays complete.
             self._time = self.FADE_IN_TIME
 
-    def _damped(self, dq: Vector) -> Vector:
-        """Return the velocities scaled by the damping factors of joints with anchors, (n,)."""
+    def _damped_velocities(self, dq: Vector) -> Vector:
         damped = self._v
         # The brake torque is proportional to M F dq with the damping factors F. Unequal factors
         # may add energy, because M couples the joints. Apply them only to slow joints.
         damped[:] = dq
         return multiply(damped, self._damping, out=damped, where=self._is_anchored)
 
-    def _deflection(self, state: ArmState) -> Vector:
-        """Keep anchors near their joints. Return the deflections from the anchors, (n,) [rad]."""
+    def _deflections_from_anchors(self, state: ArmState) -> Vector:
+        """Return the deflections from the anchors, (n,) [rad], and move far anchors."""
         max_value = self._max / self.brake.light_inertia
         multiply(max_value, minimum(1.0, self._time * self._growth), max_value)
         anchor = minimum(maximum(self._q, self._low), self._high)
         e = subtract(state.q, anchor)
         maximum(minimum(e, max_value, out=e), -max_value, out=e)
         last = self._last_deflection
+        # Energy of a spring beyond the joint torque would accelerate the joint backwards.
         is_wound_up = self._is_saturated & (absolute(e) > absolute(last)) & (e * last >= 0.0)
         np.copyto(e, last, where=is_wound_up)
         last[:] = e
@@ -225,8 +204,8 @@ class Hold(Controllet[HeldConfiguration, HoldParams]):
     - tau_0: Torques of a maintained contact force, (n,) [Nm].
 
     A slow joint gets an anchor at its position, and loses it when it becomes fast. Without an
-    anchor, q_a is q. The anchor moves with the joint under external torques that exceed the torque
-    limit of the joint. Gamma is lower at rest, where velocities are mainly noise.
+    anchor, q_a is q. The anchor moves with a joint whose torque limit is exceeded. Gamma is lower
+    at rest.
 
     For small motions, hold is a spring and damper proportional to the inertia of the arm::
 
@@ -235,7 +214,7 @@ class Hold(Controllet[HeldConfiguration, HoldParams]):
     - b: Bandwidth ``brake_rate`` [1/s].
 
     Hold takes over an arm at the start, after a deactivation of its controllet and after a fault,
-    at any speed. ``doc/faults.md`` contains measured stopping values.
+    at any speed.
 
     A contact force at the switch (tau_0) is maintained up to ``MAX_FORCE``, so that a grasped
     object is not dropped.

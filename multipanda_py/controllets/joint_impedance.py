@@ -84,15 +84,14 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         for own, stiffness, ratio in zip(self._springs, self._stiffness, per_arm(p.damping_ratio)):
             own.set_gains(stiffness, ratio)
 
-    def _leash(self, states: Sequence[ArmState], target: _TargetT) -> None:
-        """Set the maximum distance (leash) of a governed reference from the arms."""
+    def _set_max_lead(self, states: Sequence[ArmState], target: _TargetT) -> None:
         for leash, spring, state in zip(target.max_reference_lead, self._springs, states):
             leash[:] = spring.leash(state.limits)
         self._leashed = self.params
 
     def on_activate(self, states: Sequence[ArmState], target: _TargetT) -> None:
         """Hold the measured configuration."""
-        self._leash(states, target)
+        self._set_max_lead(states, target)
         for arm, state in enumerate(states):
             target.q[arm][:] = state.q
             target.dq[arm][:] = 0.0
@@ -101,8 +100,6 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         self, states: Sequence[ArmState], target: _TargetT, transfers: Sequence[BumplessTransfer]
     ) -> str:
         """Displace the targets so that the springs exert the same torques as before the switch.
-
-        The targets stay within the joint limits.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -124,7 +121,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
         """Write the joint torques of all arms."""
         if self._leashed is not self.params:
-            self._leash(states, target)
+            self._set_max_lead(states, target)
         stiffness_scale = 1.0
         for arm, state in enumerate(states):
             spring = self._springs[arm]

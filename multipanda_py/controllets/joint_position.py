@@ -40,10 +40,9 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
     may be at any distance.
 
     ``TrajectoryMonitor`` ends a motion at an obstacle or contact, or if a tolerance is exceeded.
-    Until a contact is detected, a position-controlled arm presses with the force of its servos. A
-    path may need more acceleration than the limits allow. If the commands to the robot then fall
-    too far behind the path, the motion is aborted with a path tolerance violation. The reference
-    then brakes from the last commands.
+    Until a contact is detected, a position-controlled arm presses with the force of its servos. If
+    the commands to the robot fall too far behind the path, the motion is aborted with a path
+    tolerance violation, and the arm brakes.
     """
 
     Params, Target = TrajectoryParams, TrajectoryTarget
@@ -75,7 +74,7 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
         self._watch.start_motion(channel, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
-        """Write the joint positions."""
+        """Write the joint position commands of all arms."""
         motion, state = self._motion, states[0]
         motion.advance(period, self._pace)
         q, dq, _ = state.joint_command

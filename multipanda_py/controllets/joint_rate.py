@@ -62,7 +62,7 @@ class JointRate(Controllet[JointVelocityTarget, JointRateParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: JointVelocityTarget) -> None:
-        """Start with zero velocity."""
+        """Command zero velocity."""
         for arm, state in enumerate(states):
             target.q[arm][:], target.dq[arm][:] = state.q, 0.0
             self._age[arm] = np.inf
@@ -74,7 +74,7 @@ class JointRate(Controllet[JointVelocityTarget, JointRateParams]):
     def update(
         self, states: Sequence[ArmState], target: JointVelocityTarget, period: float
     ) -> None:
-        """Write the joint velocities of all arms."""
+        """Write the joint velocity commands of all arms."""
         p = self.params
         for arm, (state, desired, dq) in enumerate(zip(states, target.dq, self.command)):
             self._age[arm] += period

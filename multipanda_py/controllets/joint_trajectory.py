@@ -66,14 +66,11 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     - tau_ext: External joint torques, (n,) [Nm]; tau_c: ``contact_torque``.
     - f_ext: External force at the tool, (3,) [N]; f_c: ``contact_force``.
 
-    The default torque thresholds are below the default collision thresholds of the robots. The
-    force threshold is disabled by default, because the estimate is poor near singular
-    configurations. An unmodelled payload counts as an external force, so set the payload in the
-    robot, or tare.
+    The force threshold is disabled by default. An unmodelled payload counts as an external force,
+    so set the payload in the robot, or tare.
 
-    *Several arms.* If one arm slows down for an obstacle, all arms slow down. An aborted motion
-    stops the other arms on their paths. Trajectories that are sent together start in the same
-    cycle. The reports contain the maximum values of all arms, and number the joints of all arms
+    *Several arms.* All arms slow down for an obstacle of one arm, and an aborted motion stops all
+    arms. The reports contain the maximum values of all arms, and number their joints
     consecutively.
 
     Attributes:
@@ -110,7 +107,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             watch.set_params(self.params, self.context)
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
-        """Stop from the measured state, and hold."""
+        """Brake from the measured state, and hold."""
         super().on_activate(states, target)
         for motion, watch, state in zip(self.motions, self._watches, states):
             motion.reset_to(state.q, state.dq)
@@ -164,16 +161,14 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         if len(motions) == 1:
             self._watches[0].check(states[0], self._springs[0].error, period, self.report)
         else:
-            self._judge_together(states, period)
+            self._check_tolerances_together(states, period)
 
     def _advance_together(self, period: float) -> None:
-        """Advance all references at the lowest rate that any arm allows."""
         rate = min(map(JointMotion.allowed, self.motions, self._paces))
         for motion in self.motions:
             motion.advance(period, lambda _: rate)
 
-    def _judge_together(self, states: Sequence[ArmState], period: float) -> None:
-        """Check the tolerances of all arms, stop them after an abort, and write the reports."""
+    def _check_tolerances_together(self, states: Sequence[ArmState], period: float) -> None:
         reports, watches = self._reports, self._watches
         for watch, state, spring, report in zip(watches, states, self._springs, reports):
             watch.check(state, spring.error, period, report)

@@ -43,7 +43,7 @@ class JointVelocityParams(JointImpedanceParams):
     )  # fmt: skip
 
 
-class _Reference:
+class _VelocityReference:
     """Reference of one arm that follows desired joint velocities within the joint limits.
 
     Equations per joint and cycle::
@@ -55,16 +55,10 @@ class _Reference:
     - q_r, dq_r: Reference position [rad] and velocity [rad/s].
     - dq_d, dq_max: Desired velocity and speed bound [rad/s].
     - a: Acceleration bound [rad/s^2].
-    - d: Distance to the joint limit [rad].
+    - d: Distance to the joint limit [rad], within which the joint can stop from v(d).
     - T: Cycle time [s].
 
-    v(d) is the maximum velocity from which the joint can stop within d. q_r is then limited to the
-    distance ``max_reference_lead`` from the measured position.
-
-    Attributes:
-        q: Reference position, (n,) [rad].
-        dq: Reference velocity, (n,) [rad/s].
-        age: Time since the newest target [s].
+    q_r is then limited to the distance ``max_reference_lead`` from the measured position.
     """
 
     def __init__(self, limits: ArmLimits) -> None:
@@ -89,23 +83,18 @@ class _Reference:
         self._lower, self._upper = limits.lower + params.margin, limits.upper - params.margin
 
     def start(self, state: ArmState) -> None:
-        """Start with the measured position and velocity, without a target."""
         self.q[:], self.dq[:] = state.q, state.dq
         self.age = np.inf
 
     def advance(
-        self, desired: Vector, measured: Vector, period: float, pace: Callable[[Vector], float]
+        self,
+        desired_dq: Vector,
+        measured_q: Vector,
+        period: float,
+        allowed_fraction: Callable[[Vector], float],
     ) -> None:
-        """Advance the reference by one cycle towards the desired velocities.
-
-        Args:
-            desired: Desired velocities, (n,) [rad/s].
-            measured: Measured position, (n,) [rad].
-            period: Cycle time [s].
-            pace: Function that returns the fraction of a velocity (n,) that obstacles allow.
-        """
         self.age += period
-        goal = desired if self.age <= self._timeout else self._still
+        goal = desired_dq if self.age <= self._timeout else self._still
         q, dq, low, high = self.q, self.dq, self._low, self._high
         step = multiply(self._braking, period, self._step)
         subtract(dq, step, low)
@@ -114,17 +103,16 @@ class _Reference:
         maximum(dq, self._slowest, out=dq)
         maximum(dq, low, out=dq)
         minimum(dq, high, out=dq)
-        self._find_fastest(period)
+        self._find_stoppable_velocities(period)
         minimum(dq, self._up, out=dq)
         maximum(dq, np.negative(self._down, self._down), out=dq)
-        if (scale := pace(dq)) < 1.0:
+        if (scale := allowed_fraction(dq)) < 1.0:
             multiply(dq, scale, dq)
         add(q, multiply(dq, period, step), q)
-        minimum(q, add(measured, self._leash, high), out=q)
-        maximum(q, subtract(measured, self._leash, low), out=q)
+        minimum(q, add(measured_q, self._leash, high), out=q)
+        maximum(q, subtract(measured_q, self._leash, low), out=q)
 
-    def _find_fastest(self, period: float) -> None:
-        """Compute the maximum velocities from which joints can stop at either position limit."""
+    def _find_stoppable_velocities(self, period: float) -> None:
         distance = self._distance_to_limits
         subtract(self._upper, self.q, self._up)
         subtract(self.q, self._lower, self._down)
@@ -164,7 +152,7 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
     params: JointVelocityParams
 
     def __init__(self, context: Context, params: JointVelocityParams) -> None:
-        self.references = [_Reference(arm.limits) for arm in context.arms]
+        self.references = [_VelocityReference(arm.limits) for arm in context.arms]
         self._followed = JointVelocityTarget(context.n_arms, n_joints=context.joints)
         self._followed.q = [reference.q for reference in self.references]
         self._followed.dq = [reference.dq for reference in self.references]

@@ -91,15 +91,13 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     Away from singularities (Lambda_d = Lambda), the axes are decoupled and follow dde + D de + K e
     = 0 in any configuration, with the bandwidth K^1/2 [rad/s]. The stiffness in contact is Lambda
-    K, which depends on the configuration. Use ``cartesian_impedance`` for a defined stiffness. The
-    velocity product dJ dq is not compensated.
+    K, which depends on the configuration. Use ``cartesian_impedance`` for a defined stiffness.
 
     *Free axes.* No wrench acts along an axis without stiffness, except the correction by
-    ``ConservativeSpring``. The other axes remain decoupled.
+    ``ConservativeSpring``.
 
-    *Limits.* A far target may require more speed or braking torque than the joints have. nu
-    scales all axes of the spring equally, so the path remains straight. s_tau is reported as
-    ``wrench scale``.
+    *Limits.* For a far target, nu scales all axes of the spring equally, so the path remains
+    straight. s_tau is reported as ``wrench scale``.
 
     *Singularities.* If the smallest eigenvalue of J M^-1 J^T is below 0.02 1/kg, the inertia is
     damped (``TaskInertia``). Along the singular direction, the configuration spring acts at a
@@ -138,10 +136,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._in_tool = p.gain_frame == "tool"
         self._set_gains()
         self._desired_damping = float((self._rate * np.sqrt(p.stiffness)).max())
-        self._report_damping()
+        self._notify_of_limited_damping()
 
-    def _report_damping(self) -> None:
-        """Send a message if parameters require more than the maximum damping."""
+    def _notify_of_limited_damping(self) -> None:
         requested = self._desired_damping
         if requested > NOTICE_RATIO * MAX_DAMPING and requested != self._reported_damping:
             self.context.notify(
@@ -173,7 +170,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         target.seed(states)
         self._reported_damping = 0.0
         self.start_gains()
-        self._report_damping()
+        self._notify_of_limited_damping()
 
     def on_transfer(
         self,
@@ -204,13 +201,10 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of free tool motion, (n,) [rad/s].
-
-        The tool is free along directions without stiffness.
-        """
+        """Return the joint velocity of the tool in directions without stiffness, (n,) [rad/s]."""
         twist = self._twist_along_gains(state) * self._free
         if self._in_tool:
-            _rotate(twist, state.rotation_ee_in_base.T)
+            _rotate_both_halves(twist, state.rotation_ee_in_base.T)
         space = state.operational_space()
         velocity: Vector = space.minv_jt.dot(projected_inertia(space).dot(twist))
         return velocity
@@ -222,18 +216,18 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         wrench_scale = 1.0
         for arm, state in enumerate(states):
             space = state.operational_space()
-            error = self._measure(arm, state, target)
+            error = self._clipped_error(arm, state, target)
             nu = self._speed_scale(arm, state, error)
             acceleration = scale_by(multiply(self._stiffness, error, self._acceleration), nu)
-            spring_acceleration = self._in_base(arm, state, acceleration)
+            spring_acceleration = self._acceleration_in_base(arm, state, acceleration)
             acceleration = multiply(self._damping, self._twist_along_gains(state), self._brake)
-            damper_acceleration = self._in_base(arm, state, acceleration)
+            damper_acceleration = self._acceleration_in_base(arm, state, acceleration)
             spring_wrench = space.apply_inertia(spring_acceleration, self._spring_wrench)
-            spring_wrench = self._conserve(arm, state, spring_wrench)
+            spring_wrench = self._correct_spring_wrench(arm, state, spring_wrench)
             s_tau = self._torque_saturation[arm].scale(spring_wrench, state)
             spring_wrench = scale_by(spring_wrench, s_tau)
             damper_wrench = space.apply_inertia(damper_acceleration, self._wrench)
-            configuration_wrench = self._hold_configuration(
+            configuration_wrench = self._configuration_wrench(
                 arm, state, target.nullspace_configuration[arm]
             )
             wrench = subtract(spring_wrench, damper_wrench, self._wrench)
@@ -243,14 +237,14 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
                 wrench_scale = s_tau
         self.report[0] = wrench_scale
 
-    def _measure(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
+    def _clipped_error(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
         """Return the clipped error e along the axes of the gains, (6,) [m, rad]."""
         error = self._error.measure(
             state.position_ee_in_base, state.rotation_ee_in_base,
             target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
         )  # fmt: skip
         if self._in_tool:
-            _rotate(error, state.rotation_ee_in_base)
+            _rotate_both_halves(error, state.rotation_ee_in_base)
         if self.is_free[arm]:
             self._conservative.project(error, 0.0)
         return self._error.clip_measured()
@@ -260,13 +254,16 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         if not self._in_tool:
             return state.twist_ee_in_base
         self._twist[:] = state.twist_ee_in_base
-        return _rotate(self._twist, state.rotation_ee_in_base)
+        return _rotate_both_halves(self._twist, state.rotation_ee_in_base)
 
-    def _in_base(self, arm: int, state: ArmState, acceleration: Vector) -> Vector:
-        """Rotate an acceleration to the base axes, apply ``_release`` to it, and return it."""
+    def _acceleration_in_base(self, arm: int, state: ArmState, acceleration: Vector) -> Vector:
         if self._in_tool:
-            _rotate(acceleration, state.rotation_ee_in_base.T)
-        return self._release(state, acceleration) if self.is_free[arm] else acceleration
+            _rotate_both_halves(acceleration, state.rotation_ee_in_base.T)
+        return (
+            self._without_wrench_along_free_axes(state, acceleration)
+            if self.is_free[arm]
+            else acceleration
+        )
 
     def _speed_scale(self, arm: int, state: ArmState, error: Vector) -> float:
         """Return the scale nu of the spring by ``BrakingSpeedLimit``, 0 to 1."""
@@ -277,34 +274,24 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             return 1.0
         braking = multiply(self._approach_rate, twist, self._braking)
         if self._in_tool:
-            _rotate(twist, state.rotation_ee_in_base.T)
-            _rotate(braking, state.rotation_ee_in_base.T)
+            _rotate_both_halves(twist, state.rotation_ee_in_base.T)
+            _rotate_both_halves(braking, state.rotation_ee_in_base.T)
         return self._braking_limits[arm].scale(state, twist, braking)
 
-    def _conserve(self, arm: int, state: ArmState, wrench: Vector) -> Vector:
-        """Apply ``ConservativeSpring`` to the spring wrench (6,) of an arm with free axes."""
+    def _correct_spring_wrench(self, arm: int, state: ArmState, wrench: Vector) -> Vector:
         if self.is_free[arm]:
             if self._in_tool:
-                _rotate(wrench, state.rotation_ee_in_base)
+                _rotate_both_halves(wrench, state.rotation_ee_in_base)
             self._conservative.correct(wrench, self._freedom, self._in_tool)
             if self._in_tool:
-                _rotate(wrench, state.rotation_ee_in_base.T)
+                _rotate_both_halves(wrench, state.rotation_ee_in_base.T)
         return wrench
 
-    def _release(self, state: ArmState, acceleration: Vector) -> Vector:
-        """Change an acceleration so that it needs no wrench along free axes.
+    def _without_wrench_along_free_axes(self, state: ArmState, acceleration: Vector) -> Vector:
+        """Return a - G (G Lambda G + I - G^2)^-1 G Lambda a, (6,) [m/s^2, rad/s^2].
 
-        Equation::
-
-            a = a - G (G Lambda G + I - G^2)^-1 G Lambda a
-
-        - a: Acceleration, (6,) [m/s^2, rad/s^2].
+        - a: Acceleration, changed in place; Lambda: task-space inertia, (6, 6).
         - G: Diagonal fraction by which each axis is free, (6, 6).
-        - Lambda: Task-space inertia, (6, 6).
-
-        Args:
-            state: State of the arm.
-            acceleration: Desired acceleration, changed in place, (6,) [m/s^2, rad/s^2].
         """
         free, inertia = np.diag(self._free), state.operational_space().inertia
         if self._in_tool:
@@ -314,7 +301,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         rest = np.linalg.solve(free @ inertia @ free + held, free @ (inertia @ acceleration))
         return subtract(acceleration, free @ rest, acceleration)
 
-    def _hold_configuration(
+    def _configuration_wrench(
         self, arm: int, state: ArmState, configuration: Vector
     ) -> Vector | None:
         """Return the wrench F_n of the configuration spring, (6,) [N, Nm]; None if it is zero."""
@@ -334,7 +321,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return wrench
 
 
-def _rotate(pair: Vector, rotation: Matrix) -> Vector:
-    """Multiply both halves of a vector (6,) by ``rotation`` from the right, in place."""
+def _rotate_both_halves(pair: Vector, rotation: Matrix) -> Vector:
+    # From the right, in place.
     pair[:3], pair[3:] = dot(pair[:3], rotation), dot(pair[3:], rotation)
     return pair

@@ -94,8 +94,8 @@ class OptimizationAugmented(JointTrajectory):
     lost*.
 
     Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and Coordinated
-    Multi-Arm Robotic Manipulation", Algorithm 1. The algorithm assumes that motion is orthogonal
-    to force. Here, P enforces this. The term C dq is the default feature ``coriolis``.
+    Multi-Arm Robotic Manipulation", Algorithm 1. The term C dq is the default feature
+    ``coriolis``.
 
     Attributes:
         force_control: Force control of the arms that press together.
@@ -123,7 +123,7 @@ class OptimizationAugmented(JointTrajectory):
     def __init__(self, context: Context, params: OptimizationAugmentedParams) -> None:
         n = context.n_arms
         self.force_control = MultiContactForceController(context, params.gains())
-        self.force_control.on_release = self._release
+        self.force_control.on_release = self._release_ended_forces
         self._integrals = [
             IntegralAction(arm.limits, context.period, np.array(arm.robot.value("stiffness")))
             for arm in context.arms
@@ -144,7 +144,7 @@ class OptimizationAugmented(JointTrajectory):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Set the gains, and switch the mode if it has changed."""
+        """Set the gains, and change the control mode to the parameter ``mode``."""
         super().on_parameters()
         p, period = self.params, self.context.period
         self.force_control.set_gains(p.gains(), p.blend_time)
@@ -161,9 +161,9 @@ class OptimizationAugmented(JointTrajectory):
         if p.mode != self._mode:
             was, self._mode = self._mode, p.mode
             if self._states and p.mode == "force":
-                self._start_pose()
+                self._hand_over_to_pose_springs()
             elif self._states and was == "force":
-                self._start_plan()
+                self._hand_over_to_plans()
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
         """Hold the measured configurations and poses without force."""
@@ -197,13 +197,13 @@ class OptimizationAugmented(JointTrajectory):
             if self._weight == 0.0:
                 held = self._holds[arm].resume(state, handover.tau)
             wrench = handover.wrench_in_base - tool_wrench(state, held)
-            self._displace_pose(arm, state, wrench)
+            self._displace_pose_to_exert(arm, state, wrench)
         return words
 
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: TrajectoryTarget
     ) -> Vector | None:
-        """Return the target wrench of an arm, (6,) [N, Nm]; None if no force is to be exerted."""
+        """Return the target wrench of an arm, (6,) [N, Nm]; None without force control."""
         force_control = self.force_control
         is_requested = force_control.arm_controllers[arm].size and not (
             force_control.is_lost or self._mode == "optimization"
@@ -219,7 +219,7 @@ class OptimizationAugmented(JointTrajectory):
         elif channel == "wrench":
             self.force_control.set_desired_wrench(arm_index, target.data["wrench"][arm_index])
         else:
-            self._start_at_measured(arm_index)
+            self._start_motion_at_measured_pose(arm_index)
             super().on_target(channel, arm_index, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
@@ -232,13 +232,13 @@ class OptimizationAugmented(JointTrajectory):
         max_step = period / self.params.blend_time
         self._weight += max(-max_step, min(max_step, goal - self._weight))
         for arm, state in enumerate(states):
-            add(self.tau[arm], self._integrate(arm, state), self.tau[arm])
+            add(self.tau[arm], self._integral_torque(arm, state), self.tau[arm])
         if self._weight < 1.0 or not force_control.is_idle:
-            self._combine(states, period)
+            self._combine_tool_wrenches(states, period)
         self._report()
 
-    def _integrate(self, arm: int, state: ArmState) -> Vector:
-        """Return the integral torques, (n,) [Nm], updated only if the weight of the plan is 1."""
+    def _integral_torque(self, arm: int, state: ArmState) -> Vector:
+        """Return the integral torques, (n,) [Nm]; updated only at plan weight 1."""
         integral = self._integrals[arm]
         if self._weight == 1.0 and self.params.integral_rate > 0.0:
             fraction = float(self.force_control.projector[arm, arm])
@@ -246,16 +246,15 @@ class OptimizationAugmented(JointTrajectory):
             integral.step(state, self._springs[arm].error, direction, fraction)
         return integral.torque
 
-    def _combine(self, states: Sequence[ArmState], period: float) -> None:
-        """Replace the wrenches F_opt in the torques by those of plan, pose and force control."""
+    def _combine_tool_wrenches(self, states: Sequence[ArmState], period: float) -> None:
         w, wrenches = self._weight, self._wrenches
         for arm, state in enumerate(states):
-            tau = self._limit_plan(arm, state)
+            tau = self._limited_plan_torque(arm, state)
             plan_wrench = at_tool(state, tau)
             subtract(tau, plan_wrench.dot(state.jacobian, self._at_tool[arm]), tau)
             wrench = multiply(plan_wrench, w, wrenches[arm])
             if w < 1.0:
-                add(wrench, (1.0 - w) * self._pose_wrench(arm, state, period), wrench)
+                add(wrench, (1.0 - w) * self._advance_pose_spring(arm, state, period), wrench)
         self.force_control.across(wrenches)
         self.force_control.add(wrenches)
         for arm, state in enumerate(states):
@@ -266,24 +265,23 @@ class OptimizationAugmented(JointTrajectory):
             else:
                 self._holds[arm].reset()
 
-    def _limit_plan(self, arm: int, state: ArmState) -> Vector:
-        """Limit the torques of the plan of one arm if w < 1, in place, and return them."""
+    def _limited_plan_torque(self, arm: int, state: ArmState) -> Vector:
         tau, w, velocity_scaling = self.tau[arm], self._weight, self._velocity_scaling[arm]
         if w == 1.0:
             return tau
         self._bound_configuration_torque(state, tau, w)
-        s_v = velocity_scaling.spring(velocity_scaling.used(state))
+        s_v = velocity_scaling.spring(velocity_scaling.limit_fraction(state))
         return scale_by(tau, 1.0 - (1.0 - w) * (1.0 - s_v))
 
-    def _pose_wrench(self, arm: int, state: ArmState, period: float) -> Vector:
-        """Move the reference pose, and return the wrench F_x of the pose spring, (6,) [N, Nm]."""
+    def _advance_pose_spring(self, arm: int, state: ArmState, period: float) -> Vector:
+        """Return the wrench F_x of the pose spring, (6,) [N, Nm]."""
         pose, spring = self._poses[arm], self._pose_springs[arm]
         pose.advance(*self._goals[arm], period)
         pose.tie(state)
         spring.measure(state, pose.position, pose.rotation)
         return self._bounded_springs[arm].limit(spring, state)
 
-    def _static(self, arm: int, state: ArmState) -> Vector:
+    def _static_torque(self, arm: int, state: ArmState) -> Vector:
         """Return the sum of spring torque and integral torque, (n,) [Nm]."""
         spring = self._springs[arm]
         spring_torque: Vector = spring.stiffness_at(state).dot(self.motions[arm].q - state.q)
@@ -291,47 +289,39 @@ class OptimizationAugmented(JointTrajectory):
 
     @staticmethod
     def _bound_configuration_torque(state: ArmState, tau: Vector, weight: float) -> None:
-        """Limit the torques of the plan (n,) in place. The limit rises with the weight w."""
+        # The limit rises with the weight w of the plan. In place.
         max_value = state.limits.torque * (
             NULLSPACE_TORQUE_FRACTION + (1.0 - NULLSPACE_TORQUE_FRACTION) * weight
         )
         np.minimum(np.maximum(tau, -max_value, out=tau), max_value, out=tau)
 
-    def _start_pose(self) -> None:
-        """Start the pose springs with the wrenches that the plans exert at the tools."""
+    def _hand_over_to_pose_springs(self) -> None:
         for arm, state in enumerate(self._states):
             if self._weight == 1.0:
                 self._poses[arm].start(state)
                 self._keep_pose(arm)
-                self._displace_pose(arm, state, at_tool(state, self._static(arm, state)))
+                self._displace_pose_to_exert(
+                    arm, state, at_tool(state, self._static_torque(arm, state))
+                )
             self.motions[arm].stop()
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
-    def _start_plan(self) -> None:
-        """Start the plans with the torques that the pose springs exert.
-
-        A plan whose weight is still above 0 keeps its reference.
-        """
+    def _hand_over_to_plans(self) -> None:
+        # A plan whose weight is still above 0 keeps its reference.
         if self._weight > 0.0:
             return
         for arm, state in enumerate(self._states):
-            static = self._static(arm, state)
+            static = self._static_torque(arm, state)
             self._bound_configuration_torque(state, static, 0.0)
-            spring_wrench = self._spring_wrench(arm, state) - at_tool(state, static)
-            self._displace_plan(arm, state, static + spring_wrench.dot(state.jacobian))
+            spring_wrench = self._pose_spring_wrench(arm, state) - at_tool(state, static)
+            self._displace_plan_to_exert(arm, state, static + spring_wrench.dot(state.jacobian))
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
-    def _release(self, indices: Sequence[int]) -> None:
-        """Displace references so that the springs do not press where a force has ended.
-
-        After a loss of contact, all arms stop and hold. If a client has ended the force, planned
-        motions and pose targets continue.
-
-        Args:
-            indices: Indices of the arms whose force has ended.
-        """
+    def _release_ended_forces(self, indices: Sequence[int]) -> None:
+        # After a loss of contact, all arms stop and hold. If a client has ended the force, planned
+        # motions and pose targets continue.
         control, states, is_lost = self.force_control, self._states, self.force_control.is_lost
-        statics = [self._static(arm, state) for arm, state in enumerate(states)]
+        statics = [self._static_torque(arm, state) for arm, state in enumerate(states)]
         if self._weight > 0.0 or self._mode != "force":
             of_plan = np.array([at_tool(state, tau) for state, tau in zip(states, statics)])
             parts = control.controlled(of_plan)
@@ -339,10 +329,10 @@ class OptimizationAugmented(JointTrajectory):
                 if is_lost or not self.motions[arm].moving:
                     part = parts[arm] * control.arm_controllers[arm].direction
                     desired = statics[arm] - part.dot(states[arm].jacobian)
-                    self._displace_plan(arm, states[arm], desired)
+                    self._displace_plan_to_exert(arm, states[arm], desired)
         if self._weight < 1.0 or self._mode == "force":
             spring_wrenches = np.array(
-                [self._spring_wrench(arm, state) for arm, state in enumerate(states)]
+                [self._pose_spring_wrench(arm, state) for arm, state in enumerate(states)]
             )
             parts = control.controlled(spring_wrenches)
             for arm in indices:
@@ -350,30 +340,26 @@ class OptimizationAugmented(JointTrajectory):
                 self._poses[arm].start(states[arm])
                 direction = control.arm_controllers[arm].direction
                 rest = spring_wrenches[arm] - parts[arm] * direction
-                self._displace_pose(arm, states[arm], rest)
+                self._displace_pose_to_exert(arm, states[arm], rest)
                 if not is_lost:
                     self._goals[arm][0][:], self._goals[arm][1][:] = goal
         if is_lost:
             for watch in self._watches:
                 watch.end(MotionState.CONTACT_LOST)
 
-    def _start_at_measured(self, arm: int) -> None:
-        """Move the spring torque to the integral, so that a motion starts at the measured pose.
-
-        An earlier force may have displaced the reference. A motion that starts there would first
-        move the tool backwards.
-        """
+    def _start_motion_at_measured_pose(self, arm: int) -> None:
+        # An earlier force may have displaced the reference. A motion from there would first move
+        # the tool backwards. Therefore move the spring torque to the integral.
         is_still = self._weight == 1.0 and not self.motions[arm].moving
         if not self._states or not is_still or self.force_control.arm_controllers[arm].size:
             return
         if self.params.integral_rate > 0.0:
             state = self._states[arm]
-            static = self._static(arm, state)
+            static = self._static_torque(arm, state)
             self._integrals[arm].start(static)
-            self._displace_plan(arm, state, static)
+            self._displace_plan_to_exert(arm, state, static)
 
-    def _displace_plan(self, arm: int, state: ArmState, static: Vector) -> None:
-        """Displace the plan so that spring and integral exert given torques, (n,) [Nm]."""
+    def _displace_plan_to_exert(self, arm: int, state: ArmState, static: Vector) -> None:
         motion, limits, spring = self.motions[arm], state.limits, self._springs[arm]
         desired = static - self._integrals[arm].torque
         step = spring.deflection(spring.stiffness_at(state), desired)
@@ -381,7 +367,7 @@ class OptimizationAugmented(JointTrajectory):
         configuration = np.minimum(np.maximum(state.q + step, limits.lower), limits.upper)
         motion.rest(configuration, motion.dq.copy())
 
-    def _spring_wrench(self, arm: int, state: ArmState) -> Vector:
+    def _pose_spring_wrench(self, arm: int, state: ArmState) -> Vector:
         """Return the wrench of the pose spring of an arm, without limits, (6,) [N, Nm]."""
         pose, spring = self._poses[arm], self._pose_springs[arm]
         spring.measure(state, pose.position, pose.rotation)
@@ -391,8 +377,7 @@ class OptimizationAugmented(JointTrajectory):
         position, rotation = self._goals[arm]
         position[:], rotation[:] = self._poses[arm].position, self._poses[arm].rotation
 
-    def _displace_pose(self, arm: int, state: ArmState, wrench: Vector) -> None:
-        """Displace reference and target pose so that the spring exerts a wrench, (6,) [N, Nm]."""
+    def _displace_pose_to_exert(self, arm: int, state: ArmState, wrench: Vector) -> None:
         error, _ = self._pose_springs[arm].error_for(state, wrench)
         pose = self._poses[arm]
         pose.displace(error)
@@ -412,7 +397,7 @@ class OptimizationAugmented(JointTrajectory):
 def at_tool(state: ArmState, tau: Vector) -> Vector:
     """Return the wrench that accelerates the tool like given joint torques, (6,) [N, Nm].
 
-    Unlike in ``tool_wrench``, the task-space inertia is not damped near singular configurations.
+    The task-space inertia is not damped near singularities, unlike in ``tool_wrench``.
 
     Args:
         state: State of the arm.

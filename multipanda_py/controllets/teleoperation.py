@@ -148,13 +148,12 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     *Force reflection.* The leader floats and receives the external wrench of the follower
     (``WrenchTare`` subtracts its offset). The gain of forces is g min(1, alpha), with g =
     ``feedback`` and the motion scale alpha = ``scale``. Source: paper on the CRISP controllers,
-    section III-H. The force in the paper has the sign of the wrench on the environment.
+    section III-H.
 
-    *Stability.* Delay of the reflected force can make teleoperation unstable. There are three
-    measures against this:
+    *Stability.* Three measures keep teleoperation stable with a delayed force:
 
     - ``PassivityObserver`` fades a force that has released more energy to the leader than it has
-      received. This also ends a drift by an estimation error.
+      received.
     - In contact, the tool of the leader is damped by ``b = kappa T_d``. kappa = g min(1, alpha)
       alpha K is the stiffness that the leader feels. T_d is 10 ms plus ``filter_time``.
     - If b exceeds the maximum damping of an arm, the gain g is reduced.
@@ -208,7 +207,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self.min_scale_arm = 1
 
     def on_parameters(self) -> None:
-        """Apply the parameters. Couple the arms again if ``engaged`` or ``scale`` has changed."""
+        """Set gains and bounds. Couple the arms again if ``engaged`` or ``scale`` has changed."""
         p = self.params
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
         self._spring.set_stiffness(p.stiffness, self.gain_cycles())
@@ -221,7 +220,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         )
         self._reflection.set_filter(p.filter_time, self.context.period)
         self._leader_speeds = bound_speeds(p.leader_speed, self.context.arms[LEADER].limits)
-        reflection = self._set_reflection()
+        reflection = self._set_contact_damping()
         self._reflection.set_shape(
             (p.force_deadband, p.max_force, p.feedback * min(1.0, p.scale) * reflection[0]),
             (p.torque_deadband, p.max_torque, p.feedback * reflection[1]),
@@ -230,8 +229,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._is_decoupled = self._is_decoupled or coupling != self._coupling
         self._coupling = coupling
 
-    def _set_reflection(self) -> tuple[float, float]:
-        """Set the damping in contact. Return factors on the gains of force and torque, 0 to 1."""
+    def _set_contact_damping(self) -> tuple[float, float]:
+        """Return factors on the gains of force and torque, 0 to 1."""
         p = self.params
         delay, reflection, stiffnesses = REFLECTION_LATENCY + p.filter_time, [], []
         for part, gain, max_value in (
@@ -250,7 +249,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self.start_gains()
         self.is_free[1] = self._spring.is_free
         self._reference.start(states[1])
-        self._couple(states[0])
+        self._couple_at(states[0])
         self._reflection.reset()
         self._passivity_observer.reset()
         self._hold.reset()
@@ -262,7 +261,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: Target, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """End the torques from before the switch.
+        """Release the torques from before the switch.
 
         The torques of the follower along singular directions continue (``SingularityHold``).
 
@@ -279,13 +278,13 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         twist = None
         if engaged:
             if self._is_decoupled:
-                self._couple(leader)
+                self._couple_at(leader)
             mapping.follow(
                 leader.position_ee_in_base, leader.rotation_ee_in_base, leader.twist_ee_in_base
             )
             reference.advance(mapping.position, mapping.rotation, period)
         reference.tie(follower)
-        used = self._velocity_scaling.used(follower)
+        used = self._velocity_scaling.limit_fraction(follower)
         slower = self._velocity_scaling.spring(used)
         if engaged:
             twist = mapping.twist
@@ -299,23 +298,20 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         impedance = spring.wrench(wrench_scale)
         singularity_damping = self._singularity_damping.damp_spring(follower, spring, wrench_scale)
         tau = dot(sum_of(impedance, singularity_damping), follower.jacobian, self.tau[1])
-        add(tau, self._hold_configuration(follower), tau)
+        add(tau, self._configuration_torque(follower), tau)
         self._hold.add(follower, tau)
         sensed = self._tare.update(follower.wrench_ext_in_base, leader, follower)
-        scale = self._reflect(leader, sensed if engaged else self._no_wrench, period)
+        scale = self._write_leader_torque(leader, sensed if engaged else self._no_wrench, period)
         report = self.report
         report[0], report[1] = scale * self._reflection.force, scale * self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
         report[5], report[6], report[7] = spring.stiffness_scale, scale, wrench_scale
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of free tool motion, (n,) [rad/s].
-
-        The tool is free along directions without stiffness.
-        """
+        """Return the joint velocity of the tool in directions without stiffness, (n,) [rad/s]."""
         return self._spring.free_velocity(state)
 
-    def _hold_configuration(self, follower: ArmState) -> Vector:
+    def _configuration_torque(self, follower: ArmState) -> Vector:
         """Return the projected torques of the follower's configuration spring, (n,) [Nm]."""
         configuration, velocity, shifted = self._configuration, None, self._shifted_configuration
         if self._spring.is_free or shifted.is_shifted:
@@ -323,8 +319,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             configuration, velocity = shifted.step(follower, free, configuration, None)
         return self._nullspace_spring.torque(follower, configuration, velocity)
 
-    def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
-        """Write the torques of the leader, and return the scale of the reflected wrench."""
+    def _write_leader_torque(self, leader: ArmState, sensed: Vector, period: float) -> float:
+        """Return the scale s of the reflected wrench."""
         reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
         wrench = reflection.filter(sensed, self._mapping.axes_rotation)
         multiply(leader.dq, self.params.leader_damping, tau)
@@ -340,8 +336,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._speed_brake.add(leader, self._leader_speeds, tau)
         return scale
 
-    def _couple(self, leader: ArmState) -> None:
-        """Couple the arms at the leader's pose, without a change of the follower's reference."""
+    def _couple_at(self, leader: ArmState) -> None:
         reference = self._reference
         self._mapping.couple(
             leader.position_ee_in_base, leader.rotation_ee_in_base,

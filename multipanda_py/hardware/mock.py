@@ -85,7 +85,7 @@ class Mock(Backend[FrankaSettings]):
             return
         for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
             state.q[:], state.dq[:] = q, dq
-            state.tau_J[:] = state.tau + self._carrying(i)
+            state.tau_J[:] = state.tau + self._gravity_compensation(i)
             state.tau_ext[:] = 0.0
 
     def write(self, fresh: Collection[int]) -> None:
@@ -99,16 +99,18 @@ class Mock(Backend[FrankaSettings]):
             return
         for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
             model, data = self._models[i]
-            dq += self.period * pin.aba(model, data, q, dq, state.tau + self._carrying(i))
+            dq += self.period * pin.aba(
+                model, data, q, dq, state.tau + self._gravity_compensation(i)
+            )
             q += self.period * dq
         self.time += self.period
 
-    def _carrying(self, i: int) -> Vector:
-        """Return the gravity compensation, by the arm itself or by the loop, (n,) [Nm]."""
-        if not self.descriptions[i].compensates_gravity:
-            return self.states[i].tau_gravity
-        model, data = self._models[i]
-        gravity: Vector = pin.computeGeneralizedGravity(model, data, self.q[i])
+    def _gravity_compensation(self, index: int) -> Vector:
+        """Return the gravity compensation by the arm itself or by the loop, (n,) [Nm]."""
+        if not self.descriptions[index].compensates_gravity:
+            return self.states[index].tau_gravity
+        model, data = self._models[index]
+        gravity: Vector = pin.computeGeneralizedGravity(model, data, self.q[index])
         return gravity
 
     def close(self) -> None:

@@ -203,7 +203,9 @@ def draw_springs(
         )
         deflection = springs.equilibrium_of(data.theta_1, data.theta_2) - data.q
         presets = springs.preset_of(data.theta_1, data.theta_2) if springs.n_motors == 2 else None
-        for k, (rows, label) in enumerate(_by_preset(presets, len(data), springs.preset_unit)):
+        for k, (rows, label) in enumerate(
+            _groups_by_preset(presets, len(data), springs.preset_unit)
+        ):
             order = rows[np.argsort(deflection[rows])]
             color, measured = f"C{k}", data.torques[rows, 0]
             top.plot(deflection[rows], measured, ".", ms=3, alpha=0.4, color=color)
@@ -224,17 +226,12 @@ def draw_springs(
     plots.close(figure)
 
 
-def _by_preset(
+def _groups_by_preset(
     presets: np.ndarray | None, samples: int, unit: str
 ) -> list[tuple[np.ndarray, str]]:
-    """Return sample indices and label of each group of samples with similar stiffness presets.
-
-    Args:
-        presets: Stiffness preset of each sample, (N,). None: all samples are one group.
-        samples: Number N of samples.
-        unit: Unit of the presets, for the labels.
-    """
+    """Return sample indices and label of each group of samples with similar stiffness presets."""
     if presets is None:
+        # Without presets, all samples are one group.
         return [(np.arange(samples), "springs")]
     edges = np.unique(np.round(presets, 4))
     if len(edges) > MAX_COLOURED_PRESETS:

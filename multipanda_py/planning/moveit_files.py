@@ -133,30 +133,25 @@ _IDENTITY_POSE = "0 0 0\n0 0 0 1"
 def scene_text(objects: Sequence[SceneObject], floor: float) -> str:
     """Return the text of a MoveIt ``.scene`` file with objects and the floor, in ``world``.
 
-    A capsule becomes one object of a cylinder and a sphere at each end. ``floor`` is the height of
-    the floor [m].
+    Args:
+        objects: Objects of the cell.
+        floor: Height of the floor [m].
     """
     center = floor + FLOOR_TOP - FLOOR_SIZE[2] / 2.0
     parts = [HEADER]
     if all(scene_object.name != FLOOR for scene_object in objects):
         parts += [f"* {FLOOR}", f"0 0 {center:.9g}\n0 0 0 1"]
-        parts += _shapes([("box", FLOOR_SIZE, _IDENTITY_POSE)], _NO_COLOR)
+        parts += _scene_file_lines([("box", FLOOR_SIZE, _IDENTITY_POSE)], _NO_COLOR)
     for obj in objects:
         quaternion = quaternion_from_rotation(obj.rotation)
         parts += [f"* {obj.name}", _numbers(obj.position.tolist()), _numbers(quaternion)]
-        parts += _shapes(_solids(obj), obj.rgba)
+        parts += _scene_file_lines(_solids(obj), obj.rgba)
     return "\n".join([*parts, ".", ""])
 
 
-def _shapes(
+def _scene_file_lines(
     solids: Sequence[tuple[str, Sequence[float], str]], color: Sequence[float]
 ) -> Iterator[str]:
-    """Yield the lines of a ``.scene`` file that describe the shapes of one object.
-
-    Args:
-        solids: Type, size and pose of each shape. The pose is text: position and quaternion.
-        color: Color of all shapes, RGBA.
-    """
     yield str(len(solids))
     for kind, size, placement in solids:
         yield from (kind, _numbers(size), placement, _numbers(color))
@@ -192,8 +187,8 @@ Compliant arms lag behind, are slowed down by contacts, and start with a small p
 def simple_controllers(groups: Groups) -> dict[str, Any]:
     """Return ``moveit_controllers.yaml``, for ``moveit_simple_controller_manager``.
 
-    This plug-in switches no controllets. A controllet that follows trajectories must already be
-    active. The names in the file are relative, because MoveIt runs in the namespace of the cell.
+    A controllet that follows trajectories must already be active, because this plug-in does not
+    switch controllets.
     """
     entries: dict[str, Any] = {
         follower.name: {
@@ -223,8 +218,7 @@ def simple_controllers(groups: Groups) -> dict[str, Any]:
 def switching_controllers(namespace: str = "/") -> dict[str, Any]:
     """Return ``ros_control_controllers.yaml``, for ``moveit_ros_control_interface``.
 
-    This plug-in activates the controllets that a plan needs. It uses the controller manager of the
-    cell, which can switch controllets of several arms at once.
+    This plug-in activates the controllets that a plan needs.
     """
     return {
         "trajectory_execution": dict(EXECUTION),

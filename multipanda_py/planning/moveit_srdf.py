@@ -46,9 +46,9 @@ class DisabledPair(NamedTuple):
 def pairs_of_arm(arm: ArmDescription) -> list[DisabledPair]:
     """Return the link pairs of one arm, with its gripper and tool, that need no collision check.
 
-    These are pairs with fewer than :data:`.SELF_JOINTS` joints between them, and pairs that the
-    robot description lists as overlapping. All other pairs are tested in random configurations.
-    They need no check if they touch in no configuration (``Never``) or in all (``Always``).
+    These are pairs with fewer than :data:`.SELF_JOINTS` joints between them, overlapping pairs of
+    the robot description, and pairs that touch in no (``Never``) or all (``Always``) random
+    configurations.
     """
     model = Geometry(arm)
     undecided, pairs = [], []
@@ -110,7 +110,7 @@ class Geometry:
         return pair in self._arm.robot.overlapping
 
     def postures(self) -> tuple[Vector, Vector]:
-        """Return lower and upper bounds of the joint positions in random configurations.
+        """Return lower and upper bounds of random joint positions, (n,) each [rad, m].
 
         They are the joint limits. A range of more than one turn is reduced to [-pi, pi].
         """
@@ -212,9 +212,8 @@ class Follower:
 class Groups:
     """MoveIt planning groups of a cell: one per arm, per gripper, and for sets of arms.
 
-    For example, the arm ``left`` has the groups ``left`` and ``left_hand``. The group of all arms
-    is ``both`` for two arms, ``all`` for more. Other sets of arms that a
-    controllet moves along trajectories are groups too, such as ``left_right``.
+    The group of all arms is ``both`` for two arms, ``all`` for more. Other sets of arms that a
+    controllet moves along trajectories are groups such as ``left_right``.
 
     Args:
         config: The checked cell file.
@@ -292,7 +291,7 @@ def cell_srdf(groups: Groups, name: str) -> str:
     for name_of, arms in {**groups.sets, **{arm: (arm,) for arm in groups.arms}}.items():
         members = [groups.arms[arm] for arm in arms]
         ready = {name: q for arm in members for name, q in zip(arm.joint_names, arm.robot.ready)}
-        _add_state(robot, name_of, "ready", ready)
+        _add_named_state(robot, name_of, "ready", ready)
     _add(robot, "virtual_joint", name="world_joint", type="fixed", parent_frame="world",
          child_link="world")  # fmt: skip
     for pair in disabled_pairs(list(groups.arms.values())):
@@ -328,7 +327,7 @@ def _add_ends(robot: ElementTree.Element, arm: ArmDescription) -> None:
         for joint in arm.finger_joint_names:
             _add(group, "joint", name=joint)
         for state, position in (("open", arm.gripper.upper), ("closed", arm.gripper.lower)):
-            _add_state(robot, name, state, dict.fromkeys(arm.finger_joint_names, position))
+            _add_named_state(robot, name, state, dict.fromkeys(arm.finger_joint_names, position))
         _add(robot, "passive_joint", name=arm.finger_joint_names[1])
         ends.append(name)
     if arm.tool is not None:
@@ -342,10 +341,9 @@ def _add_ends(robot: ElementTree.Element, arm: ArmDescription) -> None:
              parent_link=arm.flange_frame)  # fmt: skip
 
 
-def _add_state(
-    robot: ElementTree.Element, group: str, name: str, values: dict[str, float]
+def _add_named_state(
+    robot: ElementTree.Element, group: str, name: str, positions: dict[str, float]
 ) -> None:
-    """Add a named state of a group with joint positions, by joint [rad, m]."""
     state = _add(robot, "group_state", name=name, group=group)
-    for joint, value in values.items():
-        _add(state, "joint", name=joint, value=f"{value:.9g}")
+    for joint, position in positions.items():
+        _add(state, "joint", name=joint, value=f"{position:.9g}")

@@ -37,9 +37,9 @@ class SeaTorqueLimit:
 
     .. math:: -\tau_{max} - g(q) \le \tau \le \tau_{max} - g(q).
 
-    Here :math:`\tau` is the commanded torque without gravity and :math:`g(q)` the gravity torque.
-    The maximum torque of the springs is :math:`\tau_{max}`. If gravity alone exceeds the maximum,
-    the springs exert the maximum and the arm sinks.
+    Here :math:`\tau` is the commanded torque without gravity, :math:`g(q)` the gravity torque and
+    :math:`\tau_{max}` the maximum torque of the springs. If gravity alone exceeds the maximum, the
+    springs exert the maximum and the arm sinks.
 
     Args:
         arm: Description of the arm.
@@ -80,10 +80,9 @@ class SeaTorqueLimit:
             self._is_reported &= self._within < self._reset_cycles
 
     def new_warning(self) -> str:
-        """Return a warning if the springs cannot exert the desired torques, or an empty string.
+        """Return a warning if desired torques exceed the limit for :data:`WARNING_DELAY`.
 
-        A warning is returned once, when desired torques have exceeded the limit for
-        :data:`WARNING_DELAY`.
+        The result is empty without a warning, and if this excess was already reported.
         """
         if self._is_reported or self._beyond < self._delay_cycles:
             return ""
@@ -111,36 +110,31 @@ class Arm:
     Args:
         index: Index of the arm in the cell.
         state: State of the arm, updated by the loop.
-        model: Model of its kinematics and dynamics.
+        model: Kinematic and dynamic model of the arm.
         record: Fields of the arm in the cycle record, a structured array of shape ().
         period: Cycle time [s].
         up_in_base: Unit vector against gravity in the base frame, (3,); by default the z axis.
         motion: Motion generator for position and velocity commands; None if the arm executes only
             torques.
         interface: Command interface at the start.
-        estimator: Estimator that replaces the robot's estimate of the external torques; None to
-            keep that of the robot.
+        estimator: Estimator of the external torques; None to use the estimate of the robot.
 
     Attributes:
-        owner: Controllet instance whose torque or command the arm executes.
+        owner: Controllet instance that commands the arm.
         fault: Latched fault, or ``Event.NONE``.
-        first_interface: Same as the argument ``interface``.
-        motion: Motion generator of the position or velocity commands; None under torque control.
+        motion: Motion generator in use; None under torque control.
         released: True after hold has failed to compute a valid torque. The commanded torque then
             decays to zero.
         state_lost: True if the arm was released because of a measured state that was not finite.
-            Hold restarts when the state is finite again.
         interrupted: True if the latched fault may have stopped the execution of commands. Hold
             then restarts at the recovery.
-        busy: Reason why controllets cannot take over the arm now, such as a pending change of
-            robot settings; empty if they can.
+        busy: Reason why controllets cannot take over the arm now; empty if they can.
         tare: Offset that is subtracted from the estimated external torques, (n,) [Nm].
         gravity: Model of the gravity torques that the loop adds; None if the robot compensates
             gravity itself.
-        springs: Torque limiter of an arm whose springs carry its weight; None for other arms.
-        external_torque_estimator: Same as the argument ``estimator``.
-        before_loss: Contact force and joint torques shortly before the last fault that may have
-            stopped the execution of commands.
+        springs: Torque limit of an arm whose springs carry its weight; None for other arms.
+        before_loss: Contact force and joint torques shortly before a fault last interrupted the
+            arm.
 
     Thread: control.
     """
@@ -207,8 +201,6 @@ class Arm:
     def prepare(self, interface: str) -> None:
         """Set ``joint_command`` to the measured positions before a change of command interface.
 
-        The robot then starts the new interface at its present position, without a jump.
-
         Args:
             interface: New command interface. If the arm uses it already, nothing is set.
         """
@@ -237,11 +229,7 @@ class Arm:
         self.state.change_controllet()
 
     def blend(self, cycles: int) -> None:
-        """Start a blend from the last commanded torque to the torque of the owner.
-
-        Args:
-            cycles: Duration of the blend [cycles].
-        """
+        """Blend from the last commanded torque to that of the owner, in ``cycles`` cycles."""
         self._from[:] = self.state.tau
         self._blend_cycles = self.blend_left = cycles
 
@@ -249,8 +237,7 @@ class Arm:
         """Check the measured state for a new fault.
 
         Returns:
-            New fault; ``Event.NONE`` if the state is valid. Also ``Event.NONE`` while another
-            fault is latched.
+            New fault; ``Event.NONE`` for a valid state, or while another fault is latched.
         """
         return Event.NONE if self._fault else self._state_guard.check(self.state)
 
@@ -261,15 +248,14 @@ class Arm:
     def recover(self, handover: BumplessTransfer | None = None) -> Event:
         """Clear the latched fault and return it; hold stays the owner.
 
-        If the arm was released, or the fault may have stopped the execution of its torque, hold
-        restarts from the measured state. Otherwise hold continues unchanged, so that the arm does
-        not sink under an unknown load.
+        If the arm was released or :attr:`interrupted`, hold restarts from the measured state.
+        Otherwise hold continues unchanged.
 
         Args:
-            handover: Contact force and torque that hold exerts after a restart; None to exert
-                none.
+            handover: Contact force and torque that hold exerts after a restart; None for zero.
         """
         was, restart = self._fault, self.released or self.interrupted
+        # A restart without need would let the arm sink under an unknown load.
         self.fault, self.released, self.state_lost = Event.NONE, False, False
         if restart:
             self.restart_hold(handover)
@@ -292,10 +278,9 @@ class Arm:
         self.fault, self._sound = fault, 0
 
     def resume_hold(self) -> None:
-        """Restart hold on an arm that non-finite states have released; call it once per cycle.
+        """Restart hold after :data:`SOUND_CYCLES` finite states on an arm with :attr:`state_lost`.
 
-        Hold restarts after :data:`SOUND_CYCLES` consecutive finite states, and brakes the arm. The
-        fault stays latched.
+        The fault stays latched. Call it once per cycle.
         """
         if self.state_lost:
             self._sound = self._sound + 1 if self._has_finite_state() else 0
@@ -310,7 +295,7 @@ class Arm:
         """Restart hold from the measured state.
 
         Args:
-            handover: Contact force and torque that hold exerts from the start; None to exert none.
+            handover: Contact force and torque that hold exerts from the start; None for zero.
         """
         self.owner.activate(None if handover is None else [handover])
         self.blend(self._blend_cycles)
@@ -327,10 +312,10 @@ class Arm:
             self.springs.apply(self.state.tau)
 
     def add_gravity(self) -> None:
-        """Add the gravity torque to the desired torque and to the last commanded torque.
+        """Add the gravity torque to the desired torque and to the last commanded ``state.tau``.
 
         The limits of torque and torque rate then apply to torques that include gravity. Call
-        :meth:`subtract_gravity` after these limits. The last commanded torque is ``state.tau``.
+        :meth:`subtract_gravity` after these limits.
         """
         if self.gravity is not None:
             self.state.tau += self.state.tau_gravity
@@ -338,7 +323,7 @@ class Arm:
             self._desired_torque += self.state.tau_gravity
 
     def subtract_gravity(self) -> None:
-        """Undo :meth:`add_gravity` for desired and commanded torque, after the torque limits."""
+        """Undo :meth:`add_gravity` after the torque limits."""
         self._desired_torque -= self.state.tau_gravity
         self.state.tau -= self.state.tau_gravity
 
@@ -358,10 +343,9 @@ class Arm:
     def desired_torque(self) -> Vector:
         """Return the desired torque before limits, (n,) [Nm]. Call it once per cycle.
 
-        Under torque control, it is the torque of the owner, or a blend after a change of the
-        owner. For a released arm, it is a torque that decays to zero. Under position or velocity
-        control, the result is ``state.tau``; the call then also advances ``joint_command`` by one
-        cycle.
+        Under torque control, it is the torque of the owner, blended after a change of the owner.
+        For a released arm, it decays to zero. Under position or velocity control, the call
+        advances ``joint_command`` by one cycle and returns ``state.tau``.
         """
         if self.motion is not None:
             self.motion.step(None if self.owner.is_suspended else self._command)
@@ -416,14 +400,14 @@ class ArmMotion:
         return self._resting_cycles * self._period
 
     def start(self, interface: str) -> None:
-        """Start to follow commands of an interface, at rest at the measured positions."""
+        """Start to follow commands of an ``interface``, at rest at the measured positions."""
         limiter = self._limiter
         is_rate = interface == COMMAND_INTERFACES[2]
         self._follow = limiter.follow_rate if is_rate else limiter.follow
         limiter.start(self._state.q)
 
     def resume(self) -> None:
-        """Continue the motion of ``joint_command`` after a reset has restored it."""
+        """Continue the motion of ``joint_command`` after a reset has restored this command."""
         q, dq, ddq = self._state.joint_command.copy()
         self._limiter.start(q, dq - 0.5 * self._period * ddq, ddq)
 

@@ -52,7 +52,7 @@ class TareMeasurement:
         """Add one estimate of the external torques, (n,) [Nm].
 
         Returns:
-            Reason why the measurement fails, such as a motion of the arm; empty if it continues.
+            Reason why the measurement fails; empty if it continues.
         """
         state = self._arm.state
         speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
@@ -75,11 +75,9 @@ class TareMeasurement:
         return self._left <= 0
 
     def judge(self) -> tuple[Vector, str]:
-        """Return the result of the completed measurement.
+        """Return the mean external torques, (n,) [Nm], and why they are no valid offset.
 
-        Returns:
-            Mean of the external torques, (n,) [Nm], and a text. The text is the reason why the
-            mean is no valid offset; it is empty for a valid one.
+        The second value is empty for a valid offset.
         """
         mean = self._sum / self._cycles
         spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
@@ -104,22 +102,20 @@ class TareMeasurement:
 
 
 class ArmTare:
-    r"""Offset that is subtracted from the external joint torques of one arm.
+    r"""Offset that is subtracted from the estimated external joint torques of one arm.
 
     .. math:: \tau_{ext} = \hat\tau_{ext} - \tau_0.
 
-    Here :math:`\hat\tau_{ext}` is the estimate and :math:`\tau_0` the offset. The external wrench
-    is computed from the result :math:`\tau_{ext}`. A tare changes neither the measured torques
-    (``tau_J``) nor the torques that the robot compares with its collision thresholds.
+    Here :math:`\hat\tau_{ext}` is the estimate and :math:`\tau_0` the offset. A tare changes
+    neither the measured torques (``tau_J``) nor the torques that the robot compares with its
+    collision thresholds.
 
-    The offset removes a sensor bias in every configuration, but the torque of an unknown load only
-    in the configuration :math:`q_0` of the tare. In another configuration q, the load causes the
-    error
+    The torque of an unknown load is removed only in the configuration :math:`q_0` of the tare. In
+    another configuration q, the load causes the error
 
     .. math:: (J_c(q) - J_c(q_0))^T m g,
 
-    with the Jacobian :math:`J_c` of the centre of mass of the load and its weight :math:`m g`. To
-    avoid the error, set the load of the robot, or tare again in q.
+    with the Jacobian :math:`J_c` of the centre of mass of the load and its weight :math:`m g`.
 
     Attributes:
         offset: :math:`\tau_0`, (n,) [Nm].
@@ -136,9 +132,9 @@ class ArmTare:
     def undo(self) -> None:
         """Restore the estimated external torques without the offset.
 
-        Call it before the backend reads a new state. Otherwise :meth:`apply` would subtract the
-        offset twice if no new state arrives.
+        Call it before the backend reads a new state.
         """
+        # If no new state arrives, ``tau_ext`` would otherwise be reduced twice.
         self.arm.state.tau_ext[:] = self.raw
 
     def apply(self) -> None:
@@ -148,7 +144,7 @@ class ArmTare:
         tau_ext -= self.offset
 
     def set(self, offset: Vector) -> None:
-        """Set the offset to subtract from the next cycle on; zero ends the tare."""
+        """Set the offset from the next cycle on, (n,) [Nm]; zero ends the tare."""
         if not self.active:
             self.raw[:] = self.arm.state.tau_ext
         self.offset[:] = offset
@@ -160,10 +156,9 @@ class ArmTare:
 class Tares:
     """Handler of tare requests, which zero the estimated external torques of arms under hold.
 
-    A tare makes the external wrench jump, to which a force controllet would react. Only an arm
-    under hold can therefore be tared. A switch or a fault during the measurement of the offset
-    cancels the tare. An arm stays tared until a request ends the tare, its load changes or the
-    loop ends.
+    A tare makes the external wrench jump, so that only arms under hold can be tared. A switch or a
+    fault during the measurement of the offset cancels the tare. An arm stays tared until a request
+    ends the tare, its load changes or the loop ends.
 
     Args:
         arms: Arms in the order of the cell.
@@ -199,7 +194,7 @@ class Tares:
                 continue
             arm, number = tare.arm, slot.last_read
             self.pending.pop(arm.index, None)
-            reason = self._obstacle(arm)
+            reason = self._reason_against_tare(arm)
             if reason:
                 self._answer(tare, number, reason, now_ns)
             elif record[0]:
@@ -210,15 +205,10 @@ class Tares:
                 self._write(tare, number, True)
 
     def update(self, fresh: Sequence[int], now_ns: int) -> None:
-        """Continue the tare measurements of arms with a new state.
-
-        Args:
-            fresh: Indices of the arms with a new state.
-            now_ns: Time of the cycle [ns].
-        """
+        """Continue the tare measurements of arms with a new state; ``fresh`` are their indices."""
         for index in [index for index in self.pending if index in fresh]:
             tare, measurement = self._tares[index], self.pending[index]
-            reason = self._obstacle(tare.arm) or measurement.add(
+            reason = self._reason_against_tare(tare.arm) or measurement.add(
                 tare.raw if tare.active else tare.arm.state.tau_ext
             )
             if not reason and measurement.is_complete:
@@ -231,13 +221,7 @@ class Tares:
             self._answer(tare, measurement.number, reason, now_ns)
 
     def forget(self, index: int, reason: str, now_ns: int) -> None:
-        """Remove the tare of an arm, because a change of its load invalidates the offset.
-
-        Args:
-            index: Index of the arm in the cell.
-            reason: Reason, as text of the reported event.
-            now_ns: Time of the cycle [ns].
-        """
+        """Remove the tare of an arm, because a change of its load invalidates the offset."""
         tare, measurement = self._tares[index], self.pending.pop(index, None)
         if tare.active:
             self._set(tare, np.zeros_like(tare.offset))
@@ -247,8 +231,7 @@ class Tares:
         else:
             self._write(tare, self._mailbox.tares[index].last_read, True)
 
-    def _obstacle(self, arm: Arm) -> str:
-        """Return why an arm cannot be tared now, or an empty string."""
+    def _reason_against_tare(self, arm: Arm) -> str:
         name, owner = arm.state.name, arm.owner.spec
         if arm.fault:
             return f"{name} has a latched fault ({arm.fault.name.lower()}); recover it first"
@@ -295,10 +278,8 @@ class ArmSettings:
         tares: Handler of tares; a new load ends the tare of its arm.
 
     Attributes:
-        pending: Requests in progress, by the index of the arm: number of the request and new
-            settings.
-        interrupted: Indices of arms that have stopped executing torques for a change. Hold
-            restarts when they execute torques again.
+        pending: Number and new settings of each request in progress, by the index of the arm.
+        interrupted: Indices of arms that have stopped executing torques for a change.
 
     Thread: control.
     """
@@ -323,12 +304,11 @@ class ArmSettings:
             if record is None:
                 continue
             settings = self._current[arm.index].decode(record)
-            reason = self._start(arm, slot.last_read, settings)
+            reason = self._configure_or_refuse(arm, slot.last_read, settings)
             if reason:
                 self._answer(arm, slot.last_read, reason, settings, now_ns)
 
-    def _start(self, arm: Arm, number: int, settings: Settings) -> str:
-        """Send settings to the backend; return why this is impossible, or an empty string."""
+    def _configure_or_refuse(self, arm: Arm, request_number: int, settings: Settings) -> str:
         name, owner = arm.state.name, arm.owner.spec
         if arm.busy:
             return f"{name} {arm.busy}"
@@ -348,7 +328,7 @@ class ArmSettings:
         except BaseException as error:
             pass_interrupt(error)
             return f"{name}: {error_text(error)}"
-        self.pending[arm.index] = number, settings
+        self.pending[arm.index] = request_number, settings
         arm.busy = _BUSY_MESSAGE
         return ""
 
@@ -356,9 +336,6 @@ class ArmSettings:
         """Send responses of backends to the clients that requested settings.
 
         Hold restarts on arms that execute torques again after a change.
-
-        Args:
-            now_ns: Time of the cycle [ns].
         """
         for backend in {self._backend_of[index] for index in self.pending}:
             for index, reason in self._answers_of(backend):
@@ -414,7 +391,7 @@ class Recoveries:
     """Handler of recovery requests; a fault is cleared when the backend reports the arm as ready.
 
     Attributes:
-        pending: Indices of arms whose requested recovery is not completed yet.
+        pending: Indices of arms with a recovery in progress.
 
     Thread: control.
     """
@@ -450,13 +427,7 @@ class Recoveries:
                 self.pending.add(arm.index)
 
     def stopped(self, index: int, text: str, now_ns: int) -> None:
-        """Handle an arm that has stopped executing torques: cancel its recovery and latch a fault.
-
-        Args:
-            index: Index of the arm in the cell.
-            text: Reason, as text of the reported event.
-            now_ns: Time of the cycle [ns].
-        """
+        """Cancel the recovery of an arm that has stopped executing torques, and latch a fault."""
         arm = self._arms[index]
         self.pending.discard(index)
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))

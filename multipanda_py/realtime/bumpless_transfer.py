@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimate the contact force and torque of an arm from its last cycles, for bumpless transfer."""
+"""Estimate contact force and torque of an arm from its last cycles, for bumpless transfer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_FORCE_ERROR = 2.0
 def estimate_payload(
     before: BumplessTransfer, wrench_ext_in_base: Vector, up_in_base: Vector, jacobian: Matrix
 ) -> BumplessTransfer:
-    r"""Return the torques that carry a load after an interruption of the arm's torque.
+    r"""Return force and torques that carry a load after an interruption of the arm's torque.
 
     Before the interruption, the arm exerted a force f and a moment m at its end effector. Only the
     vertical part of f counts as load, reduced to the load that is still measured. The arm thus
@@ -37,8 +37,8 @@ def estimate_payload(
     .. math:: \tau = J^T F, \qquad F = s \begin{bmatrix} u u^T f \\ m \end{bmatrix}, \qquad
         s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right).
 
-    The external force measured now is :math:`f_{ext}`, with a maximum error :math:`\epsilon`
-    (:data:`MAX_FORCE_ERROR`). If :math:`u^T f` or :math:`-u^T f_{ext}` is no larger than
+    The present external force is :math:`f_{ext}`, its maximum error :math:`\epsilon`
+    (:data:`MAX_FORCE_ERROR`). If :math:`u^T f` or :math:`-u^T f_{ext}` is at most
     :math:`\epsilon`, all torques are zero.
 
     Args:
@@ -77,10 +77,8 @@ class ContactEstimator:
     r"""Estimator of the contact force and torque of an arm, for transfer to its next controllet.
 
     For an arm at rest that has executed its torques, the result is the mean of the last commanded
-    torques. They balance contact, friction and an unknown payload, and contain no sensor bias.
-
-    In all other cases, for example with closed brakes, contact force and contact moment are each
-    limited to the measured one:
+    torques. In all other cases, contact force and contact moment are each limited to the measured
+    one:
 
     .. math::
         F = \arg\min_{F} \|F - F_{cmd}\| \quad \text{in the ball with diameter } [0, -s F_{ext}].
@@ -90,8 +88,8 @@ class ContactEstimator:
     at most 1.
 
     The result is zero for an arm faster than :data:`MAX_SPEED`, and after one of the faults
-    :data:`NO_TRANSFER_FAULTS`. External torques that a controllet has commanded to compliant
-    actuators end with this controllet. The result therefore includes them.
+    :data:`NO_TRANSFER_FAULTS`. It includes external torques that a controllet has commanded to
+    compliant actuators.
 
     Args:
         mailbox: Shared memory with the records of the last cycles.
@@ -131,9 +129,8 @@ class ContactEstimator:
         self._time = columns(row, "time").start
         self._first = 0
 
-    def _rows(self, count: int) -> Matrix:
-        """Return the last ``AVERAGED_CYCLES`` of the first ``count`` records, one per row."""
-        flat, end = self._mailbox.ring.flat, count % CAPACITY
+    def _averaged_records(self, end_record: int) -> Matrix:
+        flat, end = self._mailbox.ring.flat, end_record % CAPACITY
         if end >= AVERAGED_CYCLES:
             return flat[end - AVERAGED_CYCLES : end]
         return np.concatenate([flat[end - AVERAGED_CYCLES :], flat[:end]])
@@ -154,56 +151,47 @@ class ContactEstimator:
         if arm.fault in NO_TRANSFER_FAULTS:
             request = self._forces.requested_force(arm).copy()
             return BumplessTransfer(np.zeros(arm.state.n_joints), requested_in_base=request)
-        return self._with_request(
-            arm, self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS])
+        return self._with_requested_force(
+            arm, self._estimate_before(arm, self._mailbox.words[SharedFlag.ROWS])
         )
 
-    def _with_request(self, arm: Arm, history: BumplessTransfer) -> BumplessTransfer:
-        """Return the estimate ``history`` with the contact force that users request of the arm.
-
-        Without a request or without contact, the result is ``history`` itself.
-        """
+    def _with_requested_force(self, arm: Arm, estimate: BumplessTransfer) -> BumplessTransfer:
         request = self._forces.requested_force(arm)
         size = math.sqrt(float(request.dot(request)))
         if size == 0.0:
-            return history
-        reached = float(history.contact_in_base.dot(request)) / size
+            return estimate
+        reached = float(estimate.contact_in_base.dot(request)) / size
         if reached < max(SMALL_FORCE, NO_CONTACT_FRACTION * size):
-            return history
-        return replace(history, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
+            return estimate
+        return replace(estimate, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
 
     def before_loss(self, arm: Arm) -> BumplessTransfer:
         """Return contact force and torque of an arm :data:`HISTORY_CYCLES` cycles ago.
 
-        Call it when an arm has just stopped executing its torque. If a new contact is the cause,
-        the result does not include this contact.
+        Call it when an arm has just stopped executing its torque. The result excludes a new
+        contact that has caused the stop.
         """
-        return self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
+        return self._estimate_before(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
 
     def remaining_load(self, arm: Arm) -> BumplessTransfer:
         """Return force and torque of a load that the arm carried before a fault and still carries.
 
-        They are zero without a load or with too few records. See :func:`.estimate_payload`.
+        They are those of :func:`.estimate_payload`, and zero with too few records.
         """
         count = self._mailbox.words[SharedFlag.ROWS]
         if count - self._first < AVERAGED_CYCLES:
             return BumplessTransfer(np.zeros(arm.state.n_joints))
         state, at = arm.state, self._at[arm.index]
-        measured = _mean(self._rows(count)[:, at["wrench_ext_in_base"]])
+        measured = _mean(self._averaged_records(count)[:, at["wrench_ext_in_base"]])
         measured += tool_wrench(state, arm.tare)
         if not is_finite(measured):
             return BumplessTransfer(np.zeros(arm.state.n_joints))
         return estimate_payload(arm.before_loss, measured, arm.up_in_base, state.jacobian)
 
-    def _estimate_at(self, arm: Arm, count: int) -> BumplessTransfer:
-        """Return the mean contact force and torque of an arm before cycle record ``count``.
-
-        They are zero if there are too few records, the arm was too fast, or a value is not finite.
-        They are also zero if a record contains one of the faults :data:`TORQUE_LOSS_FAULTS`.
-        """
-        if count - self._first < AVERAGED_CYCLES:
+    def _estimate_before(self, arm: Arm, end_record: int) -> BumplessTransfer:
+        if end_record - self._first < AVERAGED_CYCLES:
             return BumplessTransfer(np.zeros(arm.state.n_joints))
-        rows, at = self._rows(count), self._at[arm.index]
+        rows, at = self._averaged_records(end_record), self._at[arm.index]
         span = float(rows[-1, self._time] - rows[0, self._time])
         faults = rows[:, at["fault"]].view(np.int64)
         if span <= 0.0 or not set(faults.ravel().tolist()).isdisjoint(TORQUE_LOSS_FAULTS):
@@ -242,35 +230,23 @@ class ContactEstimator:
         contact *= scale
         return BumplessTransfer(contact.dot(state.jacobian), contact, contact, mass)
 
-    def _supported_fraction(self, arm: Arm, tau: Vector, external: Vector) -> float:
-        """Return the maximum factor on ``tau``, 0 to 1, that agrees with the external torques.
-
-        At this factor, every joint exerts at most its external torque plus the maximum error of
-        the estimate by friction and bias.
-
-        Args:
-            arm: Arm, whose robot model contains the maximum error of the estimate.
-            tau: Joint torques of the contact, (n,) [Nm].
-            external: Estimated external torques, (n,) [Nm].
-        """
+    def _supported_fraction(
+        self, arm: Arm, contact_torque: Vector, external_torque: Vector
+    ) -> float:
+        # Slack is the maximum error of the external torques by friction and bias [Nm].
         slack, fraction = arm.model.arm.robot.value("unmeasured_torque"), 1.0
-        for own, measured, max_value in zip(tau.tolist(), external.tolist(), slack):
+        for own, measured, max_value in zip(
+            contact_torque.tolist(), external_torque.tolist(), slack
+        ):
             supported = max_value + max(0.0, -measured * math.copysign(1.0, own))
             if abs(own) > supported:
                 fraction = min(fraction, supported / abs(own))
         return fraction
 
-    def _was_executed(self, arm: Arm, balance: Vector) -> bool:
-        """Return True if an arm at rest has executed its commanded torques.
-
-        Commanded and external torques then cancel, except for friction and bias.
-
-        Args:
-            arm: Arm, whose robot model contains the maximum torques of friction and bias.
-            balance: Sum of commanded and estimated external torques, (n,) [Nm].
-        """
+    def _was_executed(self, arm: Arm, torque_sum: Vector) -> bool:
+        # Commanded and external torques cancel, except for friction and bias.
         slack = arm.model.arm.robot.value("unmeasured_torque")
-        return all(abs(d) < s for d, s in zip((balance + arm.tare).tolist(), slack))
+        return all(abs(d) < s for d, s in zip((torque_sum + arm.tare).tolist(), slack))
 
 
 def _shifted(columns: slice, by: int) -> slice:
@@ -287,11 +263,11 @@ def project_to_measured(desired: Vector, measured: Vector, free: float) -> None:
     """Limit a commanded contact force or moment to the measured one.
 
     The result is the vector nearest to ``desired`` in a ball whose diameter reaches from 0 to s
-    times ``measured``. The factor s rises with the norm of ``measured``: it is 0 up to ``free``,
-    and 1 from three times ``free`` on.
+    times ``measured``. The factor s is 0 up to the norm ``free`` of ``measured``, and rises to 1
+    at three times ``free``.
 
     Args:
-        desired: Commanded force [N] or moment [Nm], (3,); overwritten.
+        desired: Commanded force [N] or moment [Nm], (3,); overwritten by the result.
         measured: Measured force [N] or moment [Nm] on the environment, (3,).
         free: Maximum norm of ``measured`` for an arm in motion without contact [N] or [Nm].
     """

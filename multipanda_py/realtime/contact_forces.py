@@ -35,70 +35,65 @@ MIN_PROGRESS = 0.01
 
 
 @dataclass
-class _Watch:
+class _ForceMonitor:
     """Monitor of the requested force of one arm, based on the estimated external wrench.
 
     The measured force is *sufficient* above :data:`MISSING_FRACTION` times the requested force.
 
     Attributes:
-        size: Magnitude of the requested force [N].
+        requested: Norm of the requested force [N].
         measured: Component of the measured force along the requested force, smoothed [N].
-        best: Maximum of ``measured`` since it was last sufficient or the request has changed [N].
-        waited: Time for which ``measured`` is not sufficient and does not exceed ``best`` [s].
-        gone: Time without contact [s].
-        held: Time for which ``measured`` is sufficient [s].
-        touched: True after the first contact. Before it, no missing force is reported.
-        reached: True if ``measured`` was sufficient for :data:`RISE_TIME`.
-        is_new: True before the first measurement.
+        max_measured: Maximum of ``measured`` since it was last sufficient or the request changed
+            [N].
+        stalled_time: Time for which ``measured`` is not sufficient and does not rise [s].
+        free_time: Time without contact [s].
+        sufficient_time: Time for which ``measured`` is sufficient [s].
+        had_contact: True after the first contact. Before it, no missing force is reported.
+        was_reached: True if ``measured`` was sufficient for :data:`RISE_TIME`.
     """
 
-    size: float = 0.0
+    requested: float = 0.0
     measured: float = 0.0
-    best: float = 0.0
-    waited: float = 0.0
-    gone: float = 0.0
-    held: float = 0.0
-    touched: bool = False
-    reached: bool = False
+    max_measured: float = 0.0
+    stalled_time: float = 0.0
+    free_time: float = 0.0
+    sufficient_time: float = 0.0
+    had_contact: bool = False
+    was_reached: bool = False
     is_new: bool = True
 
-    def update(self, size: float, measured: float, time: float) -> None:
-        """Update the monitor with the newest measurement.
-
-        Args:
-            size: Requested force [N].
-            measured: Measured force along the request [N].
-            time: Time since the last call [s].
-        """
+    def update(self, requested: float, measured: float, elapsed: float) -> None:
         self.measured += (1.0 if self.is_new else SMOOTHING_WEIGHT) * (measured - self.measured)
-        if self.is_new or abs(size - self.size) > MIN_PROGRESS * self.size:
-            self.best, self.waited = self.measured, 0.0
-            self.reached = self.reached and (size <= self.size or not self.size)
-        self.size, self.is_new = size, False
-        is_gone = self.measured < max(NO_CONTACT_FRACTION * size, SMALL_FORCE)
-        self.gone = self.gone + time if is_gone else 0.0
-        self.touched = self.touched or not is_gone
-        self.held = self.held + time if self.measured > MISSING_FRACTION * size else 0.0
+        if self.is_new or abs(requested - self.requested) > MIN_PROGRESS * self.requested:
+            self.max_measured, self.stalled_time = self.measured, 0.0
+            self.was_reached = self.was_reached and (
+                requested <= self.requested or not self.requested
+            )
+        self.requested, self.is_new = requested, False
+        is_gone = self.measured < max(NO_CONTACT_FRACTION * requested, SMALL_FORCE)
+        self.free_time = self.free_time + elapsed if is_gone else 0.0
+        self.had_contact = self.had_contact or not is_gone
+        self.sufficient_time = (
+            self.sufficient_time + elapsed if self.measured > MISSING_FRACTION * requested else 0.0
+        )
         # The force may oscillate at the first contact, so it counts as reached only if it lasts.
-        self.reached = self.reached or self.held > RISE_TIME
-        if self.held:
-            self.best, self.waited = 0.0, 0.0
-        elif self.measured > self.best + MIN_PROGRESS * size:
-            self.best, self.waited = self.measured, 0.0
+        self.was_reached = self.was_reached or self.sufficient_time > RISE_TIME
+        if self.sufficient_time:
+            self.max_measured, self.stalled_time = 0.0, 0.0
+        elif self.measured > self.max_measured + MIN_PROGRESS * requested:
+            self.max_measured, self.stalled_time = self.measured, 0.0
         else:
-            self.waited += time
+            self.stalled_time += elapsed
 
     @property
     def is_missing(self) -> bool:
-        """True if, after the first contact, the force is too small and has stopped rising."""
-        is_small = self.size - self.measured < SMALL_FORCE
-        timeout = PROGRESS_TIMEOUT if self.reached else RISE_TIME
-        return self.touched and not is_small and self.waited >= timeout - 1e-9
+        is_small = self.requested - self.measured < SMALL_FORCE
+        timeout = PROGRESS_TIMEOUT if self.was_reached else RISE_TIME
+        return self.had_contact and not is_small and self.stalled_time >= timeout - 1e-9
 
     @property
     def is_lost(self) -> bool:
-        """True if the arm was in contact, and has had none for :data:`LOSS_TIME`."""
-        return self.touched and self.gone >= LOSS_TIME - 1e-9
+        return self.had_contact and self.free_time >= LOSS_TIME - 1e-9
 
 
 class RequestedForces:
@@ -125,7 +120,7 @@ class RequestedForces:
         self._arms, self._report = arms, report
         self._requested = [np.zeros(6) for _ in arms]
         self._any = [False] * len(arms)
-        self._watches = [_Watch() for _ in arms]
+        self._watches = [_ForceMonitor() for _ in arms]
         self._ended: dict[int, Vector] = {}
         self._missing: list[ControlletInstance] = []
         self._time = CYCLES_BETWEEN_CHECKS * period
@@ -142,7 +137,9 @@ class RequestedForces:
             self._requested[index][:] = force
             self._any[index] = bool(force.any())
             was = self._watches[index]
-            self._watches[index] = _Watch(touched=was.touched, reached=was.reached)
+            self._watches[index] = _ForceMonitor(
+                had_contact=was.had_contact, was_reached=was.was_reached
+            )
             if not instance.spec.is_hold:
                 self._ended.pop(index, None)
 
@@ -152,22 +149,22 @@ class RequestedForces:
         If the arm was in contact, :meth:`ended` then describes the request.
         """
         request = self.requested_force(arm).copy()
-        if self._watches[arm.index].touched and request.dot(request) > SMALL_FORCE**2:
+        if self._watches[arm.index].had_contact and request.dot(request) > SMALL_FORCE**2:
             self._ended.setdefault(arm.index, request)
         self._clear(arm.index)
 
     def ended(self, indices: Sequence[int]) -> str:
-        """Describe requested forces that no longer apply, because a fault has ended them.
+        """Describe the force requests that faults have ended.
 
         Args:
             indices: Indices of the arms to include.
 
         Returns:
-            Text with requested and measured forces; empty if a fault has ended no request.
+            Text with requested and measured forces; empty if no fault has ended a request.
         """
         texts = []
         for arm in (self._arms[index] for index in indices if index in self._ended):
-            size, measured = _along(self._ended[arm.index], arm)
+            size, measured = _norm_and_measured_force(self._ended[arm.index], arm)
             texts.append(
                 f"{arm.state.name}: {measured:.1f} N are measured of a force request of "
                 f"{size:.1f} N, which a fault has ended"
@@ -181,7 +178,7 @@ class RequestedForces:
 
     def _clear(self, index: int) -> None:
         self._requested[index][:] = 0.0
-        self._any[index], self._watches[index] = False, _Watch()
+        self._any[index], self._watches[index] = False, _ForceMonitor()
 
     def requested_force(self, arm: Arm) -> Vector:
         """Return the requested contact force of an arm, (6,) [N, Nm]; zero without a request."""
@@ -195,101 +192,85 @@ class RequestedForces:
     def compare(self, active: Sequence[ControlletInstance], now_ns: int) -> None:
         """Compare measured with requested forces; report missing, reached and lost forces.
 
-        Call it every :data:`CYCLES_BETWEEN_CHECKS` cycles.
-
-        Args:
-            active: Active controllets.
-            now_ns: Time of the cycle [ns].
+        Call it every :data:`CYCLES_BETWEEN_CHECKS` cycles with the active controllets.
         """
         for instance in [one for one in self._missing if not one.active]:
-            self._end(instance, "another controllet owns the arms", now_ns)
+            self._report_no_longer_missing(instance, "another controllet owns the arms", now_ns)
         for instance in active:
             arms = [self._arms[index] for index in instance.spec.arms]
             is_requested = instance.defines_force or any(self._any[arm.index] for arm in arms)
-            if self._ended and self._report_ended(instance, now_ns):
+            if self._ended and self._report_requests_ended_by_faults(instance, now_ns):
                 continue
             if is_requested or instance in self._missing:
-                self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
+                self._report_changes(
+                    instance, [arm for arm in arms if self._update_monitor(arm)], now_ns
+                )
 
-    def _report_ended(self, instance: ControlletInstance, now_ns: int) -> bool:
-        """Report once that faults have ended force requests of a controllet's arms.
-
-        Returns:
-            True if faults have ended such requests, even if they were reported before.
-        """
+    def _report_requests_ended_by_faults(self, instance: ControlletInstance, now_ns: int) -> bool:
         text = self.ended(instance.spec.arms)
         if text and instance not in self._missing:
             self._missing.append(instance)
             self._report(Event.FORCE_MISSING, instance, text, now_ns)
         return bool(text)
 
-    def _measure(self, arm: Arm) -> bool:
-        """Update the monitor of one arm; return False if no force is requested of the arm."""
+    def _update_monitor(self, arm: Arm) -> bool:
         request, watch = self.requested_force(arm), self._watches[arm.index]
-        size, measured = _along(request, arm)
+        size, measured = _norm_and_measured_force(request, arm)
         if size <= SMALL_FORCE:
-            if watch.size:
-                self._watches[arm.index] = _Watch()
+            if watch.requested:
+                self._watches[arm.index] = _ForceMonitor()
             return False
         watch.update(size, measured, self._time)
         return True
 
-    def _judge(self, instance: ControlletInstance, arms: Sequence[Arm], now_ns: int) -> None:
-        """Report if forces of a controllet become too small, become sufficient, or lose contact.
-
-        Each of these changes is reported once. A request ends if its contact is lost.
-
-        Args:
-            instance: Controllet instance.
-            arms: Arms of the instance that have a requested force.
-            now_ns: Time of the cycle [ns].
-        """
-        watches = [self._watches[arm.index] for arm in arms]
+    def _report_changes(
+        self, instance: ControlletInstance, requested_arms: Sequence[Arm], now_ns: int
+    ) -> None:
+        watches = [self._watches[arm.index] for arm in requested_arms]
         missing = [watch.is_missing for watch in watches]
         # A controllet that needs several arms exerts one common force with all of them. Its force
         # is missing only if it is missing at every arm.
         is_shared = instance.spec.controllet_class.min_arms > 1
         if instance in self._missing:
-            if all(watch.measured > REACHED_FRACTION * watch.size for watch in watches):
-                text = "the requested force is reached" if arms else "no force is requested"
-                self._end(instance, text, now_ns)
+            if all(watch.measured > REACHED_FRACTION * watch.requested for watch in watches):
+                text = (
+                    "the requested force is reached" if requested_arms else "no force is requested"
+                )
+                self._report_no_longer_missing(instance, text, now_ns)
         elif missing and (all(missing) if is_shared else any(missing)):
             self._missing.append(instance)
             parts = [
-                f"{arm.state.name} {watch.measured:.1f} of {watch.size:.1f} N"
-                for arm, watch, is_missing in zip(arms, watches, missing)
+                f"{arm.state.name} {watch.measured:.1f} of {watch.requested:.1f} N"
+                for arm, watch, is_missing in zip(requested_arms, watches, missing)
                 if is_missing
             ]
             text = f"less force than requested is measured: {', '.join(parts)}"
             self._report(Event.FORCE_MISSING, instance, text, now_ns)
-        for arm, watch in zip(arms, watches):
+        for arm, watch in zip(requested_arms, watches):
             if (
                 self._any[arm.index]
                 and watch.is_lost
                 and self.requested_force(arm) is self._requested[arm.index]
             ):
                 self._clear(arm.index)
-                text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
+                text = (
+                    f"{arm.state.name}: contact lost; the request of {watch.requested:.1f} N ends"
+                )
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
                 # With the instance in this list, the next compare() reports that no force is
                 # requested any more.
                 if instance not in self._missing:
                     self._missing.append(instance)
 
-    def _end(self, instance: ControlletInstance, text: str, now_ns: int) -> None:
-        """Report that the forces of a controllet no longer count as missing.
-
-        Args:
-            instance: Controllet whose forces were reported as missing.
-            text: Reason, as text of the reported event.
-            now_ns: Time of the cycle [ns].
-        """
+    def _report_no_longer_missing(
+        self, instance: ControlletInstance, text: str, now_ns: int
+    ) -> None:
         self._missing.remove(instance)
         self._report(Event.FORCE_NO_LONGER_MISSING, instance, text, now_ns)
 
 
-def _along(request: Vector, arm: Arm) -> tuple[float, float]:
-    """Return the magnitude of a requested force, and the measured force in its direction [N]."""
+def _norm_and_measured_force(request: Vector, arm: Arm) -> tuple[float, float]:
+    """Return the norm of a requested force, and the measured force along it [N]."""
     size = math.sqrt(float(request.dot(request)))
     along = -float(request.dot(arm.state.wrench_ext_in_base))
     return size, max(0.0, along / max(size, SMALL_FORCE))

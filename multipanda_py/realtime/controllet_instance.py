@@ -39,7 +39,7 @@ class RefusedCommand(ArithmeticError):
 
 
 class CommandCheck:
-    """Check that rejects large position steps, fast velocities and non-finite commands of one arm.
+    """Check of the commands of one arm for jumps and for numbers that are not finite.
 
     Args:
         name: Name of the controllet, for messages.
@@ -55,10 +55,10 @@ class CommandCheck:
         self._max = speed * (JUMP_TIME if self._is_position else VELOCITY_MARGIN)
 
     def check(self, command: Vector) -> None:
-        """Raise an error if a command, (n,) [rad] or [rad/s], is not finite or jumps.
+        """Check a position or velocity command, (n,) [rad] or [rad/s].
 
         Raises:
-            RefusedCommand: If the command must not be sent to the arm.
+            RefusedCommand: If it is not finite, or a position step or velocity is too large.
         """
         if not is_finite(command):
             raise RefusedCommand(
@@ -116,7 +116,7 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def attach_records(self) -> None:
-        """Clear the references in the cycle records of the arms, and write the present ones."""
+        """Clear the references in the cycle records of the arms, then write the present ones."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for word in self._words:
@@ -152,14 +152,12 @@ class ControlletInstance:
         target: Newest target of the controllet.
         states: States of its arms, in the order of ``spec.arms``.
         active: True while it owns its arms.
-        is_suspended: True while it is active but computes nothing. A controllet waits until all
-            its arms have its command interface. Hold is suspended under position or velocity
-            control, where :class:`.ArmMotion` brakes the arm.
+        is_suspended: True while it is active, but does not compute, because an arm lacks its
+            command interface.
         command: Position or velocity commands, one vector per arm; None under torque control.
         is_new: True between its activation and its first update.
         defines_force: True if the controllet has a force target.
-        is_sound: True if controllet and features have accepted the newest parameters without an
-            error.
+        is_sound: True if the newest parameters caused no error of controllet or features.
         tau: Torques of the last update, (n,) per arm [Nm].
         notices: Texts of controllet and features that the loop has not yet reported as events.
         features: Features of the controllet, and which of them are enabled.
@@ -202,13 +200,13 @@ class ControlletInstance:
         reshaped = self.target.modified_channels
         goals = [record for name in reshaped for record in self.target.data[name]]
         self._goals = [(record, record.copy()) for record in goals]
-        self.tau = self._permanent_vectors("tau", context)
+        self.tau = self._bind_arm_vectors("tau", context)
         self.command: JointVectors | None = None
         self._checks: list[CommandCheck] = []
         interface = spec.controllet_class.command_interface
         # A torque controllet may also have an attribute ``command``, which is ignored.
         if interface != COMMAND_INTERFACES[0]:
-            self.command = self._permanent_vectors("command", context)
+            self.command = self._bind_arm_vectors("command", context)
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
         self._derating = GainReductionNotice(spec.config.type, self.law)
         self._may_derate = self._derating.applies
@@ -238,28 +236,20 @@ class ControlletInstance:
         self._timeout_ns = int(spec.config.target_timeout * 1e9)
         self._newest_ns = 0
 
-    def _permanent_vectors(self, name: str, context: Context) -> JointVectors:
-        """Convert an attribute of the controllet to one array per arm, and return the arrays.
-
-        The controllet writes to these arrays in place, and the loop reads them in every cycle.
-
-        Args:
-            name: Name of the attribute, ``tau`` or ``command``.
-            context: Context of the controllet.
-
-        Raises:
-            TypeError: If the attribute does not have one vector per arm.
-        """
-        vectors = JointVectors.from_values(name, getattr(self.law, name, None), context.joints)
-        setattr(self.law, name, vectors)
+    def _bind_arm_vectors(self, attribute: str, context: Context) -> JointVectors:
+        # The controllet writes to these arrays in place, and the loop reads them in every cycle.
+        vectors = JointVectors.from_values(
+            attribute, getattr(self.law, attribute, None), context.joints
+        )
+        setattr(self.law, attribute, vectors)
         return vectors
 
     def activate(self, handovers: Sequence[BumplessTransfer] | None = None) -> str:
         """Activate controllet and features, with the measured state as the first target.
 
         Args:
-            handovers: Present contact force and torque of each arm, for the controllet to
-                continue; None to start without them.
+            handovers: Present contact force and torque of each arm, which the controllet
+                continues; None to start without them.
 
         Returns:
             Text of the controllet about the continued contact forces; empty without such forces.
@@ -291,9 +281,9 @@ class ControlletInstance:
             slot: Index of the arm within the instance.
 
         Returns:
-            Requested wrench on the environment along the axes of the base, (6,) [N, Nm]. Without a
-            force target, the result is None until a user moves the target of the arm, and zero
-            afterwards. None means that the request under the previous controllet stays valid.
+            Requested wrench on the environment along the axes of the base, (6,) [N, Nm]. None: the
+            request under the previous controllet stays valid. A controllet without a force target
+            returns None until a user moves the target of the arm, and zero afterwards.
 
         Raises:
             Exception: Any error of the controllet.
@@ -305,7 +295,7 @@ class ControlletInstance:
         return NO_FORCE if self._moved[slot] else None
 
     def deactivate(self) -> None:
-        """Deactivate controllet and features, so that they can reset their internal state."""
+        """Deactivate controllet and features."""
         self.law.on_deactivate()
         self.features.deactivate()
 
@@ -321,7 +311,7 @@ class ControlletInstance:
         self._trace.attach_records()
 
     def receive_parameters(self) -> None:
-        """Apply new parameters, if any have arrived, to controllet and features."""
+        """Apply newly arrived parameters to controllet and features."""
         flat = self._parameter_mail.pop()
         if flat is None:
             return
@@ -332,7 +322,7 @@ class ControlletInstance:
         self.features.set_parameters(values[2::2])
         switches = [switch.enabled for switch in values[1::2]]
         if switches != self.features.requested:
-            self._restore_goals()
+            self._undo_feature_changes()
             self.features.switch(switches, self.states, self.target)
         self.is_sound = True
 
@@ -367,21 +357,14 @@ class ControlletInstance:
         for feature in self.features.listening:
             feature.on_target(channel, arm_index, self.target)
         self.law.on_target(channel, arm_index, self.target)
-        self._keep_goal(data, values)
+        self._store_requested_values(data, values)
 
-    def _keep_goal(self, data: Vector, values: Vector) -> None:
-        """Store requested values of a target array, for :meth:`_restore_goals`.
-
-        Args:
-            data: Array of the target. If features never modify this array, nothing is stored.
-            values: Requested values of the array.
-        """
+    def _store_requested_values(self, target_array: Vector, values: Vector) -> None:
         for record, goal in self._goals:
-            if record is data:
+            if record is target_array:
                 goal[:] = values
 
-    def _restore_goals(self) -> None:
-        """Undo the changes of features to the target, by restoring the requested values."""
+    def _undo_feature_changes(self) -> None:
         for record, goal in self._goals:
             record[:] = goal
 
@@ -393,15 +376,7 @@ class ControlletInstance:
             and now_ns - self._newest_ns > self._timeout_ns
         )
 
-    def _check(self, command: JointVectors) -> None:
-        """Check position or velocity commands of the controllet, and set its torques to zero.
-
-        Under position or velocity control, the arms do not execute torques of features.
-
-        Raises:
-            TypeError: If the controllet has replaced ``command`` instead of writing to its arrays.
-            RefusedCommand: If a command must not be sent to an arm.
-        """
+    def _check_commands(self, command: JointVectors) -> None:
         if self.law.command is not command:
             self.law.command = command
             raise TypeError(
@@ -409,6 +384,7 @@ class ControlletInstance:
                 "command[arm][:] = ..."
             )
         for tau, check, desired in zip(self.tau, self._checks, command):
+            # Under position or velocity control, arms execute no torques of features.
             tau[:] = 0.0
             check.check(desired)
 
@@ -428,14 +404,14 @@ class ControlletInstance:
         states, target, tau, period = self.states, self.target, self.tau, self._period
         features = self.features
         if features.preparing and not self._idle:
-            self._restore_goals()
+            self._undo_feature_changes()
             for feature in features.preparing:
                 feature.prepare(states, target, period)
             self._idle = all(feature.idle for feature in features.preparing)
         law = self.law
         law.update(states, target, period)
         if self.command is not None:
-            self._check(self.command)
+            self._check_commands(self.command)
         if law.tau is not tau:
             law.tau = tau
             raise TypeError(

@@ -74,13 +74,9 @@ class ControlLoop:
     An error of a controllet or a backend never leaves :meth:`cycle`. The arms of this controllet
     or backend hold in the same cycle. The fault is latched on them and reported once.
 
-    A cycle runs for *fresh* arms: arms with a new state. If a clock starts the cycle, all arms are
-    fresh. If state packets of real arms start the cycle, these arms are fresh. :meth:`cycle` calls
-    one method per step, with the indices of the fresh arms as ``fresh``. A controllet of several
-    arms is computed once per period, when its first arm is fresh. The command of each further arm
-    is sent when the packet of that arm arrives; see :meth:`answer_followers`.
-
-    :func:`.start_loop` starts the loop; :mod:`.loop_state` saves and restores its state.
+    A cycle runs for *fresh* arms: those whose state packets have just arrived, or all arms if a
+    clock starts the cycle. The argument ``fresh`` of the methods contains their indices. A
+    controllet of several arms is computed once per period, when its first arm is fresh.
 
     Args:
         arms: Arms in the order of the cell.
@@ -101,9 +97,9 @@ class ControlLoop:
         barriers: Fault barrier of each backend.
         owners: Assignment of arms to controllets.
         row: Argument ``row``, viewed as a flat array of numbers, (n,).
-        recoveries: Handler of requests to recover arms.
-        watchdog: Watchdog of the heartbeat of the owning process and of the age of targets.
-        joint_unwraps: Joint unwrapping of the arms with continuous joints.
+        recoveries: Handler of recovery requests.
+        watchdog: Watchdog of the owning process and of targets.
+        joint_unwraps: Joint unwrapping of each arm with continuous joints.
         torque_estimators: Pairs of the index of an arm and its estimator of the external torques.
         now_ns: Start of the present or last cycle, CLOCK_MONOTONIC [ns].
         missed: Number of periods skipped since the start; :func:`.run_paced` counts them.
@@ -162,8 +158,8 @@ class ControlLoop:
         Args:
             wake_ns: Start of the cycle, CLOCK_MONOTONIC [ns].
             deadline_ns: Planned start of the cycle, CLOCK_MONOTONIC [ns].
-            fresh: Indices of the arms whose state packets start the cycle; None if a clock starts
-                it, for all arms.
+            fresh: Indices of the arms whose state packets start the cycle; None for all arms, if a
+                clock starts the cycle.
         """
         self.now_ns = wake_ns
         indices: Sequence[int] = self._all if fresh is None else fresh
@@ -183,13 +179,13 @@ class ControlLoop:
     def is_follower_packet(self, fresh: Sequence[int]) -> bool:
         """Return True if :meth:`answer_followers` can answer the packets that have arrived.
 
-        This requires that all fresh arms are followers with valid states, and that no request is
-        pending.
-
-        Args:
-            fresh: Indices of the arms whose packets have arrived.
+        All fresh arms must be followers with valid states, and no request may be pending.
         """
-        if not fresh or self._words[_MAIL] != self._request_count or self._is_busy():
+        if (
+            not fresh
+            or self._words[_MAIL] != self._request_count
+            or self._has_unfinished_requests()
+        ):
             return False
         for index in fresh:
             arm = self.arms[index]
@@ -199,27 +195,19 @@ class ControlLoop:
         return True
 
     def answer_followers(self, fresh: Sequence[int]) -> None:
-        """Send the commands of followers, and update the models of these arms afterwards.
+        """Send the commands of fresh followers, and update the models of these arms afterwards.
 
         A follower is any arm but the first of a controllet with several arms. Its command is
-        computed when the packet of the first arm arrives, and sent when its own packet arrives. A
-        robot waits only 0.3 ms for its command, so that the models are updated last.
-
-        Args:
-            fresh: Indices of the followers whose packets have arrived.
+        computed when the packet of the first arm arrives, and sent when its own packet arrives.
         """
         self.saturate(fresh)
         self.write(fresh)
-        self.update_models(fresh)
+        self.update_models(fresh)  # Only now, because a robot waits only 0.3 ms for its command.
         for arm in [self.arms[index] for index in fresh]:
             self.owners.attempt(arm.owner, arm.state.look_ahead, self.now_ns)
 
     def read(self, fresh: Sequence[int]) -> None:
-        """Read the states of arms, and latch the faults that backends report.
-
-        Args:
-            fresh: Indices of the arms with a new state.
-        """
+        """Read the states of fresh arms, and latch the faults that backends report."""
         for tare in self._tares.active:
             tare.undo()
         for backend in self.backends:
@@ -248,13 +236,13 @@ class ControlLoop:
             tare.apply()
 
     def update_models(self, fresh: Sequence[int]) -> None:
-        """Compute kinematics, inertia and external wrenches of arms."""
+        """Compute kinematics, inertia and external wrenches of fresh arms."""
         for index in fresh:
             arm = self.arms[index]
             arm.model.update(arm.state)
 
     def check_states(self, fresh: Sequence[int]) -> None:
-        """Latch faults on arms whose measured state is invalid."""
+        """Latch faults on fresh arms whose measured state is invalid."""
         if len(fresh) == len(self._all) and self._batch_safety.check_states():
             return
         for index in fresh:
@@ -324,25 +312,20 @@ class ControlLoop:
                 pass_interrupt(error)
                 self.owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), self.now_ns)
 
-    def _is_busy(self) -> bool:
-        """Return True while a request that takes several cycles is in progress."""
+    def _has_unfinished_requests(self) -> bool:
         return bool(
             self.recoveries.pending or self.owners.changing or self._tares.pending
             or self._settings.pending or self._settings.interrupted
         )  # fmt: skip
 
     def update_controllets(self, fresh: Sequence[int]) -> None:
-        """Compute active controllets that were just activated, or whose first arm has a new state.
-
-        Args:
-            fresh: Indices of the arms with a new state.
-        """
+        """Compute active controllets whose first arm is fresh, or that were just activated."""
         for instance in self.owners.active:
             if instance.is_new or instance.spec.arms[0] in fresh:
                 self.owners.update(instance, self.now_ns)
 
     def saturate(self, fresh: Sequence[int]) -> None:
-        """Blend the commands of arms after a switch, and limit them in value and rate."""
+        """Blend the commands of fresh arms after a switch, and limit them in value and rate."""
         if len(fresh) == len(self._all):
             self._batch_safety.command()
         else:
@@ -350,7 +333,7 @@ class ControlLoop:
                 self.arms[index].command()
 
     def write(self, fresh: Sequence[int]) -> None:
-        """Send the commands to arms; a simulated world advances by one period."""
+        """Send the commands to fresh arms; a simulated world advances by one period."""
         self._control_ns = _monotonic_ns() - self.now_ns
         for backend in self.write_order:
             with self.barriers[backend]:
@@ -359,9 +342,9 @@ class ControlLoop:
     def check_watchdogs(self) -> None:
         """Check heartbeat, age of targets, grasps, contact forces and torques of springs.
 
-        The checks follow :meth:`write`, so that they do not delay the torques. If they let arms
-        hold, the torques of hold apply from the next cycle on.
+        If arms must hold, the torques of hold apply from the next cycle on.
         """
+        # These checks follow the writing of commands, so that they do not delay them.
         self.watchdog.check(self.now_ns)
         self.attached.update(self.now_ns)
         if not self._cycle % CYCLES_BETWEEN_CHECKS:
@@ -371,12 +354,9 @@ class ControlLoop:
                 self.mailbox.report(Event.NOTICE, self.now_ns, index, -1, text)
 
     def record(self, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
-        """Publish cycle record and heartbeat of the loop, and confirm a completed switch.
+        """Publish the cycle record and the heartbeat of the loop, and confirm a completed switch.
 
-        Args:
-            deadline_ns: Planned start of the cycle [ns].
-            fresh: Indices of the arms whose packets have started the cycle; None if a clock has
-                started it.
+        The arguments are those of :meth:`cycle`.
         """
         if fresh is not None:
             for index in fresh:
@@ -397,17 +377,13 @@ class ControlLoop:
             self._switch_to_acknowledge = 0
 
     def process_object_requests(self, now_ns: int) -> None:
-        """Process requests for objects while the simulation is paused.
-
-        Args:
-            now_ns: Present time, CLOCK_MONOTONIC [ns].
-        """
+        """Process requests for objects while the simulation is paused."""
         self.now_ns = now_ns
         before = self.objects.taken
         with self.barriers[self.objects.backend]:
             self.objects.receive()
         if self.objects.taken != before:
-            self._publish_again()
+            self._republish_last_record()
 
     def change_object(self, record: Vector) -> tuple[ObjectResult, int, float]:
         """Spawn, remove or move an object between two cycles, and publish the change.
@@ -420,24 +396,17 @@ class ControlLoop:
         """
         answer = self.objects.change(record)
         if answer[0] == ObjectResult.DONE:
-            self._publish_again()
+            self._republish_last_record()
         return answer
 
-    def _publish_again(self) -> None:
-        """Publish the last cycle record once more, after a change of objects between cycles."""
+    def _republish_last_record(self) -> None:
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
         self.mailbox.ring.append(self.row)
         self._words[SharedFlag.SHOWN] += 1
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
-        """Let every arm hold, and report the reason.
-
-        Args:
-            event: Event to report.
-            text: Reason, as text of the reported event.
-            now_ns: Time of the cycle [ns].
-        """
+        """Let every arm hold; report ``event`` with reason ``text``."""
         self.owners.hold_all(event, text, now_ns)
 
     @property

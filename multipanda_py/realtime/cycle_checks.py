@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of every cycle: joint states and torques of all arms, joint unwrapping, watchdogs."""
+"""Checks in every cycle: states and torques of all arms, joint unwrapping, watchdogs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class BatchSafety:
 
     .. math:: |x - m| \le h
 
-    with the measured value x. The range that :class:`.StateGuard` allows has the middle m and the
-    half width h. If arms have different numbers of joints, missing joints have x = m = h = 0.
+    with the measured value x, and the middle m and half width h of the range that
+    :class:`.StateGuard` allows.
 
     Args:
         arms: All arms of the cell.
@@ -55,6 +55,7 @@ class BatchSafety:
         self._of_torque = np.array([positions[:, tau], positions[:, desired]])
         self._tau = rows[:, tau]
         limits = [arm.state.limits for arm in arms]
+        # Missing joints of smaller arms have a value, middle and half width of 0.
         self._middle, self._half = np.zeros((n, 2 * width)), np.zeros((n, 2 * width))
         for middle, half, own in zip(self._middle, self._half, limits):
             joints = own.n_joints
@@ -103,9 +104,8 @@ class JointUnwrap:
 
     .. math:: q \leftarrow q + 2 \pi\, \mathrm{round}((q_{k-1} - q) / 2 \pi)
 
-    with the measured position q and the unwrapped position :math:`q_{k-1}` of the last cycle.
-    Differences of positions are then free of jumps, even if a robot reports angles within one
-    rotation. A position that is not finite stays unchanged.
+    with the measured position q and the unwrapped position :math:`q_{k-1}` of the last cycle. A
+    position that is not finite stays unchanged.
 
     Args:
         state: State of an arm with continuous joints; a backend writes its positions.

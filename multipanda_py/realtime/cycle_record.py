@@ -160,12 +160,7 @@ def record_dtype(
 
 
 def columns(record: np.dtype[np.void], name: str) -> slice:
-    """Return the index range of a field in a record that is viewed as a flat array of numbers.
-
-    Args:
-        record: Type of the record.
-        name: Name of the field.
-    """
+    """Return the index range of a field in a record that is viewed as a flat array of numbers."""
     field = record.fields
     if field is None or name not in field:
         raise KeyError(f"the record has no field {name!r}; its fields are {record.names}")
@@ -195,13 +190,13 @@ _UNREAD_RECORDS = 64
 copy."""
 
 
+# The writer puts record n (from 0) at index n modulo ``CAPACITY``, and increments the count
+# afterwards. At count c, record c - ``CAPACITY`` may be partly overwritten, and all later ones are
+# complete. A reader copies first, reads the count again, and drops overwritten records.
 class RecordRing:
     """Ring buffer of cycle records that readers copy without blocking the writer.
 
-    The writer puts record n (from 0) at index n modulo ``CAPACITY``, and increments the count
-    afterwards. At count c, record c - ``CAPACITY`` may be partly overwritten, and all later ones
-    are complete. A reader copies first, reads the count again, and drops records that may have
-    been overwritten. This requires loads and stores to stay in program order, as on x86-64.
+    The processor must keep loads and stores in program order, as x86-64 does.
 
     Args:
         memory: Shared memory.
@@ -249,9 +244,9 @@ class RecordRing:
     def newest_until(self, column: int, max_value: float) -> NDArray[np.float64]:
         """Return a copy of the newest record whose value in a column is at most ``max_value``.
 
-        The values of the column must increase from record to record, as time does. If all are
-        larger than ``max_value``, the result is the oldest record. At least one record must exist.
-        Thread: any.
+        The values of the column must increase from record to record. If all are larger than
+        ``max_value``, the result is the oldest record. At least one record must exist. Thread:
+        any.
 
         Args:
             column: Index of the column.
@@ -278,8 +273,8 @@ class RecordRing:
             max_records: Maximum number of records; the oldest are returned.
 
         Returns:
-            Number of the first returned record, and the records. The number is larger than
-            ``since`` if records were overwritten before or during the copy.
+            Number of the first returned record, and the records. The number exceeds ``since`` if
+            records were overwritten.
         """
         count = self.count
         first = min(count, max(since, count - CAPACITY + _UNREAD_RECORDS))
@@ -301,8 +296,7 @@ class RecordRing:
 class RecordLayout:
     """Layout of the ring buffers in the shared memory of a cell, as numbers for JSON.
 
-    With it, a process reads records without the cell file and the modules of the controllets. An
-    import of these modules takes a second and 100 MB of memory.
+    With it, a process reads records without the cell file and the modules of the controllets.
 
     Attributes:
         size: Size of the memory [bytes].
@@ -331,8 +325,8 @@ class RecordLayout:
             controllets: Names of the instances.
 
         Raises:
-            LoopError: If the size of the memory is not ``size``, for example after a restart of
-                the cell.
+            LoopError: If the size of the memory is not ``size``, such as after a restart of the
+                cell.
         """
         result = os.fstat(fd).st_size
         if result != self.size:
@@ -355,8 +349,8 @@ _POLL_PERIOD = 2e-3  # Period of checking for new records [s].
 class RecordReader:
     """Reader that returns every cycle record once and in order.
 
-    The memory is only read: a slow, stopped or killed reader does not affect the loop. Reading
-    begins with the next record that the loop writes.
+    A slow, stopped or killed reader does not affect the loop. Reading begins with the next record
+    that the loop writes.
 
     Args:
         ring: Ring buffer of the loop.
@@ -385,7 +379,7 @@ class RecordReader:
         return None if row is None else row.view(self.dtype)[0]
 
     def take(self, max_records: int = CAPACITY) -> NDArray[np.void]:
-        """Return the records since the last call, oldest first; empty if there are none.
+        """Return the records since the last call, oldest first.
 
         Args:
             max_records: Maximum number of records; the remaining ones are returned by later calls.

@@ -53,7 +53,7 @@ class Event(IntEnum):
 
     @property
     def ends_laws(self) -> bool:
-        """True if the event can change the active controllets of arms."""
+        """True if the event can end active controllets."""
         return self.is_fault or self in (
             Event.SWITCHED, Event.HOLDS, Event.CLIENT_SILENT, Event.CLIENT_GONE
         )  # fmt: skip
@@ -156,8 +156,7 @@ class EventRing:
     def since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the number of events so far, and the events from number ``count`` on.
 
-        If the ring no longer contains some of them, an event :attr:`.Event.LOST` replaces them at
-        the beginning.
+        An event :attr:`.Event.LOST` at the beginning replaces events that were overwritten.
         """
         total = self.count
         first = max(count, total - EVENT_CAPACITY)

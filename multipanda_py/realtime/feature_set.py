@@ -27,8 +27,8 @@ class SharedNullspace:
             (:attr:`.is_projected`).
 
     Attributes:
-        steps: One object per feature, which adds the projected torque of this feature. To record
-            the torque of each feature, call the objects in order instead of :meth:`add`.
+        steps: One object per feature, which adds its projected torque. To record the torque of
+            each feature, call ``add`` of these objects in order instead of :meth:`add`.
 
     Thread: control.
     """
@@ -48,15 +48,14 @@ class SharedNullspace:
 
         The arguments are those of :meth:`.Feature.add`.
         """
-        self._project(self._ask(states, target), states, tau)
+        self._project(self._unprojected_torques(states, target), states, tau)
 
     def add_first(
         self, count: int, states: Sequence[ArmState], target: Any, tau: Sequence[Vector]
     ) -> None:
         """Set ``tau`` to its initial value plus the projected torques of ``count`` features.
 
-        Call it with 1, 2, ... in each cycle. The call with 1 stores the initial value of ``tau``,
-        and computes the torques of all features.
+        Call it with 1, 2, ... in each cycle. The call with 1 stores the initial value of ``tau``.
 
         Args:
             count: Number of features whose torques are added, from the first one on.
@@ -65,30 +64,26 @@ class SharedNullspace:
             tau: Torques, modified in place, (n,) per arm [Nm].
         """
         if count == 1:
-            self._parts = self._ask(states, target)
+            self._parts = self._unprojected_torques(states, target)
             self._before = [torque.copy() for torque in tau]
         for torque, before in zip(tau, self._before):
             torque[:] = before
         parts = [[None if own is None else own.copy() for own in part] for part in self._parts]
         self._project(parts[:count], states, tau)
 
-    def _ask(self, states: Sequence[ArmState], target: Any) -> list[list[Vector | None]]:
+    def _unprojected_torques(
+        self, states: Sequence[ArmState], target: Any
+    ) -> list[list[Vector | None]]:
         return [feature.before_projection(states, target) for feature in self._features]
 
     def _project(
         self,
-        torques: Sequence[Sequence[Vector | None]],
+        torques_by_feature: Sequence[Sequence[Vector | None]],
         states: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
-        """Project the sum of the features' torques to the nullspace, and add it to ``tau``.
-
-        Args:
-            torques: Torques of each feature, (n,) per arm [Nm] or None for zero; overwritten.
-            states: States, one per arm.
-            tau: Torques, modified in place, (n,) per arm [Nm].
-        """
-        first, *others = torques
+        # The sums overwrite the torques of the features.
+        first, *others = torques_by_feature
         for arm, total in enumerate(first):
             for other in others:
                 part = other[arm]
@@ -105,19 +100,19 @@ class SharedNullspaceStep:
     After the last step, the torques are bit-identical to those of :meth:`SharedNullspace.add`.
 
     Args:
-        together: Nullspace projection to which the step belongs.
+        nullspace: Nullspace projection to which the step belongs.
         count: Number of features whose torques are added after this step.
 
     Thread: control.
     """
 
-    def __init__(self, together: SharedNullspace, count: int) -> None:
-        self._together, self._count = together, count
+    def __init__(self, nullspace: SharedNullspace, count: int) -> None:
+        self._nullspace, self._count = nullspace, count
 
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        self._together.add_first(self._count, states, target, tau)
+        self._nullspace.add_first(self._count, states, target, tau)
 
 
 FADE_TIME = 0.1
@@ -125,30 +120,20 @@ FADE_TIME = 0.1
 
 
 class _Fade:
-    r"""Feature whose torque fades in or out: :math:`\tau + s\,\Delta\tau`.
+    r"""Feature whose torque fades in or out: :math:`\tau + s\,\Delta\tau`, s from 0 to 1."""
 
-    Args:
-        feature: Feature with the torque :math:`\Delta\tau`.
-        share: Initial factor s: 0 to fade in, 1 to fade out.
-    """
-
-    def __init__(self, feature: Feature[Any], share: float) -> None:
-        self.feature, self.weight = feature, share
+    def __init__(self, feature: Feature[Any], scale: float) -> None:
+        self.feature, self.weight = feature, scale
         self.step = 0.0
         self._before: list[Vector] = feature.context.joint_zeros()
 
     @property
     def done(self) -> bool:
-        """True if the fade is complete."""
         return self.weight >= 1.0 if self.step > 0.0 else self.weight <= 0.0
 
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Advance the factor s of the fade, and add the torques of the feature times s to ``tau``.
-
-        The arguments are those of :meth:`.Feature.add`.
-        """
         self.weight = min(1.0, max(0.0, self.weight + self.step))
         for before, torque in zip(self._before, tau):
             before[:] = torque
@@ -180,12 +165,11 @@ class FeatureSet:
         preparing: Features that modify the target with ``prepare``, in the order of execution.
         pacing: Features that limit the speed of references with ``velocity_scale``; always the
             same list object.
-        adding: Features that add torques. A fading feature is replaced by a wrapper that scales
-            its torques.
+        adding: Features that add torques. A wrapper that scales the torques replaces a fading
+            feature.
         working: Same as ``adding``, but one :class:`SharedNullspace` replaces all features that it
             projects.
-        steps: Same as ``working``, but with one entry per feature, so that each torque can be
-            recorded; a new list after every change.
+        steps: Same as ``working``, but with one entry per feature; a new list after every change.
         feature_indices: Index in ``features`` that belongs to each entry of ``steps``.
         changing: True while a torque fades, or a disabled feature still modifies the target. Call
             :meth:`remove_settled` in every cycle then.
@@ -204,7 +188,7 @@ class FeatureSet:
         self.pacing: list[Feature[Any]] = []
         for feature in features:
             feature.reference_limiters = self.pacing
-        self._arrange()
+        self._list_features_of_cycle()
 
     def activate(
         self,
@@ -228,18 +212,18 @@ class FeatureSet:
                     feature.on_transfer(states, target, handovers)
 
     def deactivate(self) -> None:
-        """End all fades at once, because the controllet no longer computes torques."""
+        """End all fades at once."""
         self._active = False
         if self.changing:
             self._fades.clear()
             self._leaving.clear()
-            self._arrange()
+            self._list_features_of_cycle()
 
     def set_parameters(self, params: Sequence[Any]) -> None:
         for feature, own in zip(self.features, params):
             feature.params = own
             feature.on_parameters()
-        self._gather()  # The changed parameters may select another projector.
+        self._list_adding_steps()  # The changed parameters may select another projector.
 
     def switch(self, enabled: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
         """Enable and disable features; torques fade in or out if the controllet is active.
@@ -258,15 +242,15 @@ class FeatureSet:
                     self._leaving.discard(index)
                 elif index not in self._fades:
                     feature.on_enable(states, target)
-            elif _has(feature, "prepare"):
+            elif _overrides(feature, "prepare"):
                 # The feature modifies the target until it has settled and remove_settled()
                 # removes it.
                 self._leaving.add(index)
-            if _has(feature, "add"):
+            if _overrides(feature, "add"):
                 fade = self._fades.get(index) or _Fade(feature, 0.0 if enabled[index] else 1.0)
                 fade.step = self._step if enabled[index] else -self._step
                 self._fades[index] = fade
-        self._arrange()
+        self._list_features_of_cycle()
 
     def remove_settled(self) -> None:
         """Remove completed fades, and disabled features that no longer modify the target."""
@@ -276,41 +260,39 @@ class FeatureSet:
             self._leaving.difference_update(gone)
             for index in done:
                 del self._fades[index]
-            self._arrange()
+            self._list_features_of_cycle()
 
-    def _arrange(self) -> None:
-        """Build the lists of features that take part in a cycle.
-
-        These are enabled features, and disabled ones that fade out or still modify the target.
-        """
+    def _list_features_of_cycle(self) -> None:
+        # Disabled features take part while they fade out or still modify the target.
         there = [
             (index, feature)
             for index, feature in enumerate(self.features)
             if self.requested[index] or index in self._leaving or index in self._fades
         ]
         listed = [feature for _, feature in there]
-        self.listening = [f for f in listed if _has(f, "on_target")]
+        self.listening = [f for f in listed if _overrides(f, "on_target")]
         self.preparing = sorted(
-            (f for f in listed if _has(f, "prepare")), key=lambda feature: feature.order
+            (f for f in listed if _overrides(f, "prepare")), key=lambda feature: feature.order
         )
-        self.pacing[:] = [f for f in listed if _has(f, "velocity_scale")]
+        self.pacing[:] = [f for f in listed if _overrides(f, "velocity_scale")]
         adding = sorted(
-            (p for p in there if _has(p[1], "add")), key=lambda part: part[1].runs_last
+            (p for p in there if _overrides(p[1], "add")), key=lambda part: part[1].runs_last
         )
         self._numbers = [index for index, _ in adding]
         self.adding: list[Feature[Any] | _Fade] = [
             self._fades.get(index, feature) for index, feature in adding
         ]
         self.changing = bool(self._fades or self._leaving)
-        self._gather()
+        self._list_adding_steps()
 
-    def _gather(self) -> None:
-        """Build the lists ``working`` and ``steps`` from ``adding``."""
+    def _list_adding_steps(self) -> None:
         parts = list(zip(self._numbers, self.adding))
         shared = {
             number: part
             for number, part in parts
-            if isinstance(part, Feature) and part.is_projected and _has(part, "before_projection")
+            if isinstance(part, Feature)
+            and part.is_projected
+            and _overrides(part, "before_projection")
         }
         if len(shared) < 2:
             shared = {}
@@ -329,6 +311,5 @@ class FeatureSet:
                 self.feature_indices += shared
 
 
-def _has(feature: Feature[Any], method: str) -> bool:
-    """Return True if the class of a feature overrides a method of :class:`.Feature`."""
+def _overrides(feature: Feature[Any], method: str) -> bool:
     return getattr(type(feature), method) is not getattr(Feature, method)

@@ -17,7 +17,7 @@ class LoopState:
     It contains motion, measured states, last torques, active controllets, faults and the state of
     simulated noise. It does not contain targets, parameters, robot settings and tares. After a
     reset, controllets, features and estimators of external torques restart from the measured
-    state, as after a switch.
+    state.
 
     Attributes:
         row: Record of the last cycle before the save, as numbers (n,).
@@ -25,8 +25,7 @@ class LoopState:
         faults: Latched fault of each arm.
         released: True for each arm whose torque decays to zero, because its hold has failed.
         interfaces: Command interface of each arm.
-        load_fractions: Fraction of the weight of its attached object that each arm compensates. It
-            rises from 0 to 1 after the attachment.
+        load_fractions: Fraction of the weight of its attached object that each arm compensates.
         backends: Saved state of each backend; None for a backend that cannot save its state.
     """
 

@@ -26,9 +26,8 @@ class SceneObjects:
     """Handler of requests to spawn, remove or move objects.
 
     A request is rejected if it would remove an attached object, spawn an object in collision, or
-    move an object into an arm. The response contains the obstacle. A move request without a
-    response is always executed. If it moves an object into an arm, an event reports this, and the
-    simulation pushes the arm away.
+    move an object into an arm. The response contains the obstacle. A move request that needs no
+    response is always executed, and an event reports a collision with an arm.
 
     Args:
         config: Configuration of the cell.
@@ -83,8 +82,8 @@ class SceneObjects:
 
         Returns:
             Result, index of the obstacle in :func:`.collision_names`, and penetration depth [m].
-            Index and depth are 0 without an obstacle. If an object to be removed is attached to an
-            arm, this arm is the obstacle, and the depth is 0.
+            Index and depth are 0 without an obstacle. For an attached object, the obstacle is its
+            arm, and the depth is 0.
         """
         change, obj = ObjectRequest(int(record[0])), int(record[1])
         if (change is ObjectRequest.SPAWN) == bool(self._present[obj]):
@@ -111,7 +110,7 @@ class SceneObjects:
         return _DONE
 
     def skip(self) -> None:
-        """Discard waiting requests, because the world was reset after they were sent."""
+        """Discard waiting requests, after a reset of the world."""
         for slot in (*self._mailbox.entries, *self._mailbox.placed):
             slot.skip()
 
@@ -126,9 +125,9 @@ class AttachedObjects:
     """Objects that are attached to grippers.
 
     An object is attached by request, or after a successful grasp if the backend identifies the
-    object. It is detached by request, when the grasp ends, or when the fingers open. A detached
-    object keeps its last pose. Several grippers may hold one object. If no backend measures poses
-    of objects, the loop computes the pose of an attached object from that of its gripper.
+    object. It is detached by request, when the grasp ends, or when the fingers open. Several
+    grippers may hold one object. If no backend measures poses of objects, the loop computes the
+    pose of an attached object from that of its gripper.
 
     Args:
         config: Configuration of the cell.
@@ -177,53 +176,48 @@ class AttachedObjects:
                 text = f"cannot attach {self._names[number - 1]}: the object is absent"
                 self._mailbox.report(Event.NOTICE, now_ns, arm.index, -1, text)
                 continue
-            self._attach(arm, number, now_ns)
+            self._attach_or_detach(arm, number, now_ns)
             if number and is_placed and not self._is_measured:
-                self._in_tool[arm.index] = record[2:5].copy(), _rotation(record[5:])
+                self._in_tool[arm.index] = (
+                    record[2:5].copy(),
+                    _rotation_from_quaternion(record[5:]),
+                )
 
     def update(self, now_ns: int) -> None:
         """Attach grasped objects, detach released ones, and update the poses of attached objects.
 
-        If a backend measures poses of objects, this method does not update them.
-
-        Args:
-            now_ns: Time of the cycle [ns].
+        Poses that a backend measures are not updated.
         """
         for index, (gripper, holds) in enumerate(self._words):
             if gripper[2] != self._grasped[index]:
                 self._grasped[index] = gripper[2]
-                self._note_grasp(self._arms[index], now_ns)
+                self._update_after_grasp(self._arms[index], now_ns)
             if holds[()]:
-                self._keep(self._arms[index], now_ns)
+                self._detach_or_carry(self._arms[index], now_ns)
 
-    def _note_grasp(self, arm: Arm, now_ns: int) -> None:
-        """Attach the grasped object if the backend identifies it; detach it after the grasp."""
+    def _update_after_grasp(self, arm: Arm, now_ns: int) -> None:
         grasped = self._grasped[arm.index]
         result = self._backend_of[arm.index].grasped_object(arm.index) if grasped else 0
         if result != arm.state.attached_object.item() and (result or not grasped):
-            self._attach(arm, result, now_ns)
+            self._attach_or_detach(arm, result, now_ns)
 
-    def _keep(self, arm: Arm, now_ns: int) -> None:
-        """Detach the object of an arm if its fingers open, otherwise move it with the gripper."""
+    def _detach_or_carry(self, arm: Arm, now_ns: int) -> None:
         index, width = arm.index, _width(arm.state)
         self._widths[index] = min(self._widths[index], width)
         if width > self._widths[index] + RELEASE_OPENING:
-            self._attach(arm, 0, now_ns)
+            self._attach_or_detach(arm, 0, now_ns)
         elif index in self._in_tool:
             self._carry(arm, *self._in_tool[index])
 
     def load(self) -> None:
-        """Adopt grasps, finger widths and attached objects of the arm states, after a reset."""
+        """Adopt grasps, finger widths and attached objects from the arm states, after a reset."""
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)
         self._distribute_weights()
 
     def _distribute_weights(self) -> None:
-        """Add the weight of attached objects to the gravity compensation of the loop.
-
-        Arms that hold the same object carry equal parts of its weight.
-        """
+        # Arms that hold the same object carry equal parts of its weight.
         holding = [arm.state.attached_object.item() for arm in self._arms]
         for arm, number in zip(self._arms, holding):
             if arm.gravity is not None:
@@ -232,29 +226,31 @@ class AttachedObjects:
                     mass, self._objects[number - 1, :3] if number else NO_OBJECT_POSITION
                 )
 
-    def _attach(self, arm: Arm, number: int, now_ns: int) -> None:
-        """Attach an object to an arm, or detach it if ``number`` is 0."""
-        before = arm.state.attached_object.item()
-        arm.state.attached_object[...] = number
+    def _attach_or_detach(self, arm: Arm, object_number: int, now_ns: int) -> None:
+        before = arm.state.attached_object.item()  # Numbers count from 1; 0 is no object.
+        arm.state.attached_object[...] = object_number
         self._widths[arm.index] = _width(arm.state)
         self._in_tool.pop(arm.index, None)
-        if number and not self._is_measured:
-            pose, (position, rotation) = self._objects[number - 1], self._tool(arm)
+        if object_number and not self._is_measured:
+            pose, (position, rotation) = (
+                self._objects[object_number - 1],
+                self._end_effector_in_world(arm),
+            )
             rotation_step = rotation.T
             self._in_tool[arm.index] = (
                 rotation_step @ (pose[:3] - position),
-                rotation_step @ _rotation(pose[3:]),
+                rotation_step @ _rotation_from_quaternion(pose[3:]),
             )
         self._distribute_weights()
-        if number != before:
+        if object_number != before:
             text = (
-                f"attached {self._names[number - 1]} to its gripper"
-                if number
+                f"attached {self._names[object_number - 1]} to its gripper"
+                if object_number
                 else f"detached {self._names[before - 1]} from its gripper"
             )
             self._mailbox.report(Event.NOTICE, now_ns, arm.index, -1, text)
 
-    def _tool(self, arm: Arm) -> tuple[Vector, Matrix]:
+    def _end_effector_in_world(self, arm: Arm) -> tuple[Vector, Matrix]:
         """Return position [m] and rotation matrix of an arm's end effector in the world."""
         base, rotation = self._bases[arm.index]
         return (
@@ -263,22 +259,14 @@ class AttachedObjects:
         )
 
     def _carry(self, arm: Arm, position_in_tool: Vector, rotation_in_tool: Matrix) -> None:
-        """Update the pose of an arm's attached object, which moves with the end effector.
-
-        Args:
-            arm: Arm with the object.
-            position_in_tool: Position of the object in the frame of the end effector, (3,) [m].
-            rotation_in_tool: Rotation matrix of the object in this frame, (3, 3).
-        """
-        position, rotation = self._tool(arm)
+        position, rotation = self._end_effector_in_world(arm)
         position = position + rotation @ position_in_tool
         if is_finite(position):
             x, y, z, w = quaternion_from_rotation(rotation @ rotation_in_tool)
             self._objects[arm.state.attached_object.item() - 1] = *position, w, x, y, z
 
 
-def _rotation(wxyz: Vector) -> Matrix:
-    """Return the rotation matrix of a quaternion w, x, y, z, (4,)."""
+def _rotation_from_quaternion(wxyz: Vector) -> Matrix:
     w, *v = wxyz.tolist()
     return np.array(Pose.from_quaternion(np.zeros(3), [*v, w]).rotation)
 

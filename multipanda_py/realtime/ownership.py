@@ -70,12 +70,12 @@ class Cause(NamedTuple):
     Attributes:
         event: Kind of the event.
         reason: Text of the event.
-        reported: Indices of arms without such an event, because their fault is reported instead.
+        arms_without_event: Indices of arms for which only their fault is reported.
     """
 
     event: Event
     reason: str
-    reported: Collection[int] = ()
+    arms_without_event: Collection[int] = ()
 
 
 class Ownership:
@@ -126,8 +126,7 @@ class Ownership:
         Args:
             request: Request as numbers: expected :attr:`epoch` or ``ANY_EPOCH``, time of the
                 request [ns], one flag per instance, encoded reason. Flags are 0 (inactive),
-                ``KEEP_FLAG`` (active) and ``RESTART_FLAG`` (active, restarted even if it was
-                active).
+                ``KEEP_FLAG`` (active) and ``RESTART_FLAG`` (active after a restart).
             now_ns: Time of the cycle [ns].
 
         Returns:
@@ -146,7 +145,7 @@ class Ownership:
             # A rejected switch must not restart active controllets.
             if refused and instance.active:
                 continue
-            reason = self._activate(instance)
+            reason = self._activate_or_refuse(instance)
             if reason:
                 refused = True
                 self.report(Event.SWITCH_FAILED, instance, reason, now_ns)
@@ -158,8 +157,7 @@ class Ownership:
         self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns, cause=cause)
         return SwitchStatus.DONE
 
-    def _activate(self, instance: ControlletInstance) -> str:
-        """Activate an instance; return the reason if this is impossible, or an empty string."""
+    def _activate_or_refuse(self, instance: ControlletInstance) -> str:
         arms = [] if instance.spec.is_hold else [self._arms[i] for i in instance.spec.arms]
         if arms and not instance.is_sound:
             return _unsound(instance)
@@ -172,17 +170,16 @@ class Ownership:
             if arm.busy:
                 return f"{instance.spec.name}: arm {arm.state.name} {arm.busy}"
         for arm in arms:
-            if reason := self._change_blocker(instance, arm):
+            if reason := self._reason_against_interface_change(instance, arm):
                 return reason
         try:
-            self._start(instance)
+            self._activate_with_handover(instance)
         except BaseException as error:
             pass_interrupt(error)
             return f"{instance.spec.name}: {error_text(error)}"
         return ""
 
-    def _change_blocker(self, instance: ControlletInstance, arm: Arm) -> str:
-        """Return why the command interface of an arm must not change now, or an empty string."""
+    def _reason_against_interface_change(self, instance: ControlletInstance, arm: Arm) -> str:
         desired = instance.spec.controllet_class.command_interface
         arms = [arm, *(self._arms[index] for index in instance.spec.arms)]
         changing = next((one for one in arms if one.interface != desired), None)
@@ -214,19 +211,11 @@ class Ownership:
         Raises:
             Exception: Any error of the controllet or a feature.
         """
-        self._start(instance)
-        self._store_forces()
+        self._activate_with_handover(instance)
+        self._keep_requested_forces()
         self._report_handovers(now_ns)
 
-    def _start(self, instance: ControlletInstance) -> None:
-        """Activate an instance, and transfer the present contact forces of its arms to it.
-
-        Texts of the instance about these forces are reported after the switch.
-
-        Raises:
-            TypeError: If ``on_transfer`` returns neither a text nor None.
-            Exception: Any other error of the controllet or a feature.
-        """
+    def _activate_with_handover(self, instance: ControlletInstance) -> None:
         if instance.command is not None:
             for index in instance.spec.arms:
                 self._arms[index].prepare(instance.spec.controllet_class.command_interface)
@@ -242,8 +231,7 @@ class Ownership:
         if words := "; ".join(filter(None, (words, ended))):
             self._reports.append((instance, words))
 
-    def _store_forces(self) -> None:
-        """Pass the requested contact forces of newly started instances to :attr:`forces`."""
+    def _keep_requested_forces(self) -> None:
         for index, forces in self._started_forces.items():
             self.forces.keep(self._instances[index], forces)
         self._started_forces.clear()
@@ -254,11 +242,7 @@ class Ownership:
         self._reports.clear()
 
     def recover(self, arm: Arm) -> Event:
-        """Clear the fault of an arm, which then holds its position and load.
-
-        Returns:
-            Cleared fault.
-        """
+        """Clear the fault of an arm and return it; the arm then holds its position and load."""
         if arm.interrupted:  # Other faults keep the requested contact force.
             self.forces.end(arm)
         history = (
@@ -289,7 +273,7 @@ class Ownership:
             started = [i for i, flag in zip(self._instances, is_active) if flag and not i.active]
             for instance in started:
                 with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
-                    self._start(instance)
+                    self._activate_with_handover(instance)
         flags = list(is_active)
         taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.spec.arms}
         changed = [arm for i in started for arm in i.spec.arms]
@@ -297,11 +281,11 @@ class Ownership:
             if index not in taken:
                 flags[index] = True
                 if not hold.active or restart_holds:
-                    self._start(hold)
+                    self._activate_with_handover(hold)
                     changed.append(index)
         for instance, flag in zip(self._instances, flags):
             if instance.active and not flag:
-                self._leave(instance)
+                self._deactivate(instance)
             instance.active = flag
             self._mailbox.active[instance.spec.index] = flag
         self.active = [instance for instance in self._instances if instance.active]
@@ -312,7 +296,7 @@ class Ownership:
                     self._report_owner(arm, instance, cause, now_ns)
                 arm.give_to(instance, slot)
             instance.start_traces()
-        self._store_forces()
+        self._keep_requested_forces()
         for index in changed:
             is_hold = self._arms[index].owner.spec.is_hold
             self._arms[index].blend(self._hold_cycles if is_hold else self._blend_cycles)
@@ -321,21 +305,20 @@ class Ownership:
         self._mailbox.words[SharedFlag.EPOCH] = self.epoch
         for instance in self.active:
             if not instance.spec.is_hold:
-                self._engage_arms(instance, now_ns)
-        self._update_suspension()
+                self._change_interfaces(instance, now_ns)
+        self._suspend_or_resume()
 
     def _report_owner(
         self, arm: Arm, owner: ControlletInstance, cause: Cause, now_ns: int
     ) -> None:
-        if arm.index in cause.reported:
+        if arm.index in cause.arms_without_event:
             return
         before = arm.owner.spec
         law = owner.spec if before.is_hold else before
         text = f"{before.name} -> {owner.spec.name}: {cause.reason}"
         self._mailbox.report(cause.event, now_ns, arm.index, law.index, text)
 
-    def _engage_arms(self, instance: ControlletInstance, now_ns: int) -> None:
-        """Change the arms of a controllet to its command interface; after an error, they hold."""
+    def _change_interfaces(self, instance: ControlletInstance, now_ns: int) -> None:
         interface = instance.spec.controllet_class.command_interface
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.interface == interface:
@@ -348,9 +331,9 @@ class Ownership:
                 return
 
     def engage(self, index: int, interface: str) -> None:
-        """Start to change the command interface of an arm.
+        """Start to change the command interface of an arm, which may take many cycles.
 
-        The change may take many cycles. Until it is completed, :attr:`changing` contains the arm.
+        Until the change is completed, :attr:`changing` contains the arm.
 
         Args:
             index: Index of the arm in the cell.
@@ -373,16 +356,10 @@ class Ownership:
         """
         done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
         self.changing -= done
-        self._update_suspension(done)
+        self._suspend_or_resume(done)
         return bool(done)
 
-    def _update_suspension(self, ready: Collection[int] = ()) -> None:
-        """Suspend controllets while command interfaces of their arms change, then resume them.
-
-        Args:
-            ready: Indices of arms whose interface has just changed. Only the remaining arms of a
-                resumed controllet blend from the torque of hold to that of the controllet.
-        """
+    def _suspend_or_resume(self, ready_arms: Collection[int] = ()) -> None:
         changing = self.changing
         for instance in self.active:
             # An arm under position or velocity control is braked by ArmMotion instead of hold.
@@ -392,13 +369,13 @@ class Ownership:
             waited = instance.is_suspended
             instance.is_suspended = not changing.isdisjoint(instance.spec.arms)
             if instance.is_suspended and not waited:
-                self._start_fallback(instance)
+                self._start_hold_on_arms(instance)
             elif waited and not instance.is_suspended:
-                for index in set(instance.spec.arms).difference(ready):
+                # These arms blend from the torque of hold to that of the resumed controllet.
+                for index in set(instance.spec.arms).difference(ready_arms):
                     self._arms[index].blend(self._blend_cycles)
 
-    def _start_fallback(self, instance: ControlletInstance) -> None:
-        """Start hold on the arms of a suspended controllet that are under torque control."""
+    def _start_hold_on_arms(self, instance: ControlletInstance) -> None:
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.motion is None:
                 hold = self._holds[arm.index]
@@ -406,7 +383,6 @@ class Ownership:
                 hold.activate([self._history.estimate(arm)])
 
     def _use_hold_torques(self, instance: ControlletInstance, now_ns: int) -> None:
-        """Let hold compute the torques ``tau`` of a suspended controllet."""
         for tau, index in zip(instance.tau, instance.spec.arms):
             if self._arms[index].motion is None:
                 self.update(self._holds[index], now_ns)
@@ -415,7 +391,7 @@ class Ownership:
     def reset(self, is_active: Sequence[bool], now_ns: int) -> None:
         """Activate controllets after a reset of the arms to another state; remaining arms hold.
 
-        A controllet stays inactive if it has rejected its last parameters; its arms hold.
+        A controllet that has rejected its last parameters stays inactive.
 
         Args:
             is_active: Flag of each controllet instance, True to activate it.
@@ -429,7 +405,7 @@ class Ownership:
             self.forces.forget(arm.index)
             arm.before_loss = BumplessTransfer(np.zeros(arm.state.n_joints))
         for instance in self.active:
-            self._leave(instance)
+            self._deactivate(instance)
             instance.active = False
         flags = list(is_active)
         for index, instance in enumerate(self._instances):
@@ -447,13 +423,7 @@ class Ownership:
             raise
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
-        """Let every arm hold, from its measured state.
-
-        Args:
-            event: Event to report.
-            text: Reason, as text of the reported event.
-            now_ns: Time of the cycle [ns].
-        """
+        """Let every arm hold from its measured state; report ``event`` with reason ``text``."""
         self._mailbox.report(event, now_ns, -1, -1, text)
         self.apply([False] * len(self._instances), restart_holds=True, now_ns=now_ns, cause=None)
 
@@ -483,8 +453,7 @@ class Ownership:
         """Call a function of an instance; if it raises an error, the arms of the instance hold.
 
         Args:
-            instance: Instance to which the function belongs. If it is inactive, an error is only
-                reported.
+            instance: Instance of the function. If it is inactive, an error is only reported.
             step: Function to call, without arguments.
             now_ns: Time of the cycle [ns].
         """
@@ -506,8 +475,6 @@ class Ownership:
         arms: Sequence[Arm] | None = None,
     ) -> None:
         """Latch a fault on arms of an instance, report it, and let all arms of the instance hold.
-
-        If hold itself fails in consecutive cycles, only the first failure is reported.
 
         Args:
             instance: Instance that has failed, or that owns the arms with the fault.
@@ -547,20 +514,12 @@ class Ownership:
             self.update(self._holds[index], now_ns)
 
     def report(self, event: Event, instance: ControlletInstance, text: str, now_ns: int) -> None:
-        """Report an event of an instance, without latching a fault.
-
-        Args:
-            event: Event to report.
-            instance: Instance that caused the event.
-            text: Description of the event.
-            now_ns: Time of the cycle [ns].
-        """
+        """Report an event of an instance, without latching a fault."""
         self._mailbox.report(event, now_ns, -1, instance.spec.index, text)
 
-    def _leave(self, instance: ControlletInstance) -> None:
-        """Deactivate an instance. An error of its ``on_deactivate`` is only reported."""
+    def _deactivate(self, instance: ControlletInstance) -> None:
         instance.is_suspended = False
-        try:
+        try:  # An error of ``on_deactivate`` is only reported.
             instance.deactivate()
         except BaseException as error:
             pass_interrupt(error)

@@ -19,9 +19,6 @@ _CALLED = ("multipanda_py.controllet", "multipanda_py.context", "multipanda_py.t
 def pass_interrupt(error: BaseException) -> None:
     """Raise an error again if it is a Ctrl-C of the user; otherwise return.
 
-    Only the main thread of a process that handles SIGINT can receive a Ctrl-C. In all other cases,
-    a ``KeyboardInterrupt`` is an error of the plug-in that raised it.
-
     Raises:
         KeyboardInterrupt: If ``error`` is a Ctrl-C of the user.
 
@@ -31,6 +28,8 @@ def pass_interrupt(error: BaseException) -> None:
     # check below would not recognise the error.
     if isinstance(error, Interrupted):
         raise error
+    # Only the main thread of a process that handles SIGINT can receive a Ctrl-C. In all other
+    # cases, a plug-in has raised the ``KeyboardInterrupt``.
     if (
         isinstance(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()
@@ -39,8 +38,7 @@ def pass_interrupt(error: BaseException) -> None:
         raise error
 
 
-def _refuses_for_others(trace: TracebackType) -> bool:
-    """Return True for a traceback entry in a module, such as numpy, that rejects arguments."""
+def _only_checks_arguments(trace: TracebackType) -> bool:
     module = str(trace.tb_frame.f_globals.get("__name__", ""))
     return module in _CALLED or module.split(".", 1)[0] == "numpy"
 
@@ -53,7 +51,7 @@ def error_text(error: BaseException) -> str:
     path = ""
     result = trace = error.__traceback__
     while trace is not None:
-        result = result if _refuses_for_others(trace) else trace
+        result = result if _only_checks_arguments(trace) else trace
         trace = trace.tb_next
     if result is not None:
         file = result.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
@@ -70,7 +68,7 @@ def error_text(error: BaseException) -> str:
 def starting(name: str) -> Iterator[None]:
     """Convert errors of a plug-in in this context to a :class:`.LoopError` with its name.
 
-    Errors of the class :class:`.MultipandaError` are not converted.
+    A :class:`.MultipandaError` is not converted.
 
     Args:
         name: Name of the plug-in that starts, placed before the error text.

@@ -2,9 +2,9 @@
 """Process of the loop: start, monitoring of the process that owns the cell, and orderly end.
 
 The owning process runs ``python -m multipanda_py.realtime.process FD``, with the file descriptor
-of the shared memory. It sends the configuration of the cell as JSON on the first line of standard
-input. One line of JSON on standard output reports that the loop runs, or why it does not. The end
-of standard input shows that the owning process has ended.
+of the shared memory. The first line of standard input is the configuration of the cell as JSON.
+One line of JSON on standard output reports that the loop runs, or why it does not. The end of
+standard input shows that the owning process has ended.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Watch:
     def keep_going(self) -> bool:
         """Return False if the loop has to end.
 
-        It ends after a shutdown request. If the owning process has ended, all arms hold, and the
-        loop ends when they are at rest or after ``REST_TIMEOUT``.
+        It ends after a shutdown request. After the end of the owning process, all arms hold, and
+        the loop ends when they are at rest or after :data:`REST_TIMEOUT`.
         """
         if self._words[SharedFlag.SHUTDOWN]:
             return False

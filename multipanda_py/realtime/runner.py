@@ -54,7 +54,7 @@ class Runner(ABC):
 
     @abstractmethod
     def start(self) -> list[str]:
-        """Start the loop; return its warnings, such as denied real-time rights."""
+        """Start the loop and return its warnings, such as denied real-time rights."""
 
     @abstractmethod
     def check(self) -> None:
@@ -141,16 +141,9 @@ class Runner(ABC):
         return condition()
 
 
-def _start_or_release(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
-    """Start a loop; if this fails, release the connected arms.
-
-    Args:
-        loop: Loop of :func:`.build_loop`.
-        config: Configuration of the cell.
-        warm_up: Number of updates of each controllet before the first cycle.
-    """
+def _start_or_release(loop: ControlLoop, config: CellConfig, warm_up_updates: int = 300) -> None:
     try:
-        start_loop(loop, config.active, warm_up)
+        start_loop(loop, config.active, warm_up_updates)
     except BaseException:
         loop.close()
         raise
@@ -162,7 +155,7 @@ class InlineRunner(Runner):
     def start(self) -> list[str]:
         """Build and start the loop at time zero; return its warnings."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
-        _start_or_release(self._loop, self._config, warm_up=2)
+        _start_or_release(self._loop, self._config, warm_up_updates=2)
         enable_commands(self._loop)
         finish_start(self._loop)
         self._period_ns = round(1e9 / self._config.cell.rate)
@@ -228,7 +221,7 @@ class InlineRunner(Runner):
 
 
 class ThreadRunner(Runner):
-    """Runner of the loop in a thread, for tests and laptops.
+    """Runner of the loop in a thread.
 
     Other threads of the same process delay its cycles.
     """
@@ -278,7 +271,7 @@ class ThreadRunner(Runner):
 
 
 class ProcessRunner(Runner):
-    """Runner of the loop in a real-time process of its own."""
+    """Runner of the loop in a separate real-time process."""
 
     def __init__(
         self,
@@ -380,7 +373,8 @@ def make_runner(
         config: Configuration of the cell.
         specs: Controllet instances of the cell.
         mailbox: Shared memory between the loop and the owning process.
-        inherited: File descriptors that a separate process of the loop inherits.
+        inherited: File descriptors that the process of the loop inherits, with placement
+            ``process``.
     """
     if config.cell.placement == "process":
         return ProcessRunner(config, specs, mailbox, inherited)

@@ -23,8 +23,8 @@ from multipanda_py.state import Vector
 class RecordFollower(RecordReader):
     """Reader that returns every cycle record of a running cell once and in order.
 
-    Reading begins with the next record, and never affects the loop, even if the reader is slow,
-    stopped or killed. The last records stay readable after the end of the cell.
+    Reading begins with the next record. A slow, stopped or killed reader does not affect the loop.
+    The last records stay readable after the end of the cell.
 
     Args:
         config: Configuration of the cell, equal to that of the owning process.
@@ -34,8 +34,8 @@ class RecordFollower(RecordReader):
 
     Attributes:
         arms: Names of the arms, in the order of ``arms`` in a record.
-        controllets: Names of the controllet instances. In a record, the field ``owner`` is an
-            index into this tuple, and ``reports`` has one row per name.
+        controllets: Names of the controllet instances. ``owner`` in a record is an index into this
+            tuple, and ``reports`` has one row per name.
 
     Raises:
         LoopError: If the memory cannot be read, or belongs to another cell.
@@ -71,9 +71,9 @@ class RecordFollower(RecordReader):
     def terms(self, record: NDArray[np.void], arm: str) -> dict[str, Vector]:
         """Return the terms of the commanded torque of an arm by name, each (joints,) [Nm].
 
-        The terms are ``law`` (torque of the controllet) and one term per feature with its name.
-        Further terms are ``blend`` (change by the blend after a switch) and ``bounds`` (change by
-        torque limits). Their sum is the commanded torque ``tau``. The result is empty unless
+        The terms are ``law`` (torque of the controllet), one per feature with its name, ``blend``
+        (change by the blend after a switch) and ``bounds`` (change by torque limits). Their sum is
+        the commanded torque ``tau``. The result is empty unless
         :meth:`multipanda_py.cell.Cell.trace_torques` is on.
 
         Args:
@@ -99,9 +99,7 @@ _NAME = "multipanda-plan"
 
 
 class Announced:
-    """Entry of a cell in the result of :func:`running_cells`, until the owning process ends.
-
-    The entry is an anonymous memory file, which the kernel removes with the process.
+    """Announcement of a cell, which :func:`running_cells` finds until the owning process ends.
 
     Args:
         plan: Description of the cell.
@@ -109,6 +107,7 @@ class Announced:
     """
 
     def __init__(self, plan: CellPlan, fd: int) -> None:
+        # The kernel removes an anonymous memory file with its process.
         self._fd = os.memfd_create(_NAME, os.MFD_CLOEXEC)
         text = f"{plan.name}\n{fd}\n{plan.to_json()}\n".encode()
         with open(self._fd, "wb", closefd=False) as file:

@@ -19,7 +19,7 @@ class ScheduledTarget(NamedTuple):
     Attributes:
         channel: Name of the channel.
         arm_index: Index of the arm in its controllet; 0 for channels of the whole controllet.
-        data: Array of the controllet's target, to which the values are copied at the start time.
+        data: Array of the controllet's target that receives the values at the start time.
         values: New values of the target, including its start time.
     """
 
@@ -66,12 +66,11 @@ class ScheduledTargets:
         Args:
             channel: Name of the channel.
             arm_index: Index of the arm; 0 for channels of the whole controllet.
-            data: Array to which the values are copied at the start time.
+            data: Array that receives the values at the start time.
             values: New values of the target, including its start time.
 
         Returns:
-            False if the start time has passed. The target is then not scheduled, and the caller
-            has to start it now.
+            False if the start time has passed; the caller then has to start the target now.
         """
         if values[GROUP_SIZE_INDEX] <= 1.0 and values[START_INDEX] <= self._clock[0]:
             return False
@@ -81,7 +80,7 @@ class ScheduledTargets:
     def pop_started(self) -> list[ScheduledTarget]:
         """Remove the targets whose start time has come from the queue, and return them.
 
-        A target of a group also waits until the targets of all arms of the group have arrived.
+        A target of a group also waits for the targets of all arms of the group.
         """
         now, waiting = float(self._clock[0]), self.waiting
         starts = [float(one.values[START_INDEX]) for one in waiting.values()]

@@ -3,9 +3,8 @@
 
 Every record has one writing process. A record that may be overwritten during a read has a sequence
 lock (:class:`SeqlockBuffer`), so that no process ever waits for another. Cycle records and events
-go to ring buffers, which are long enough for a reader to copy data before the writer overwrites
-them. All readers rely on aligned loads and stores that stay in program order, as on x86-64. The
-memory is an anonymous file, so that a crash leaves nothing behind.
+go to ring buffers. All readers rely on aligned loads and stores that stay in program order, as on
+x86-64. The memory is an anonymous file, so that a crash leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class SeqlockBuffer:
     Args:
         words: Shared memory as 64-bit integers.
         floats: Same memory as 64-bit floats.
-        start: Index of the first word of the buffer, which has three counters and then the numbers
-            of the record.
+        start: Index of the first word of the buffer: three counters, then the numbers of the
+            record.
         width: Number of floats of the record.
 
     Attributes:
@@ -74,8 +73,7 @@ class SeqlockBuffer:
     def pop(self) -> Vector | None:
         """Take the newest record, without waiting. Thread: reader.
 
-        The result is None if there is no new record, if the record was withdrawn, or while it is
-        being written.
+        The result is None without a new record, for a withdrawn record, and during a write.
         """
         number = self.counter[0]
         if number == self.last_read or number & 1:
@@ -100,15 +98,13 @@ class SeqlockBuffer:
     def withdraw(self, number: int) -> bool:
         """Withdraw a record and all earlier ones, unless the reader has taken them.
 
-        Call it once per record.
+        Call it once per record. Thread: the only writer.
 
         Args:
             number: Number of the record, from :meth:`write`.
 
         Returns:
             True if the reader never gets the record; False if it has taken the record already.
-
-        Thread: the only writer.
         """
         self._void[0] = max(self._void[0], number)
         # pop() stores ``_taken`` before it reads ``_void``. If it read ``_void`` before the store
@@ -117,9 +113,9 @@ class SeqlockBuffer:
         return int(self._taken[0]) < number
 
     def newest(self) -> Vector | None:
-        """Return a copy of the newest record, or None before the first one. Thread: any.
+        """Return a copy of the newest record, which stays available to :meth:`pop`. Thread: any.
 
-        The record stays available to :meth:`pop`.
+        The result is None before the first record.
         """
         for _ in range(_TRIES):
             number = self.counter[0]
@@ -129,10 +125,7 @@ class SeqlockBuffer:
         return None
 
     def skip(self) -> None:
-        """Discard the newest record, which :meth:`pop` then does not return. Thread: reader.
-
-        It is called at a reset or an activation, which makes earlier records obsolete.
-        """
+        """Discard the newest record, which :meth:`pop` then does not return. Thread: reader."""
         number = self.counter[0]
         self.last_read = number + (number & 1)
 
@@ -165,10 +158,10 @@ state. The flag 0 means inactive."""
 def reason_record(text: str) -> Vector:
     """Encode the reason of a switch as the last part of a switch request, (REASON_SIZE,).
 
-    A text that is too long is shortened in the middle, because its end is the name of the client.
+    A text that is too long is shortened in the middle.
     """
     data, size = text.encode(), 8 * REASON_SIZE
-    if len(data) > size:
+    if len(data) > size:  # The end is kept, because it is the name of the client.
         half = size // 2 - 2
         data = data[:half] + b"..." + data[-half:]
     return np.frombuffer(data.ljust(size, b"\0"), np.float64)
@@ -232,8 +225,7 @@ class Mailbox:
 
     Args:
         config: Configuration of the cell.
-        specs: Controllet instances, equal in both processes, because they determine the memory
-            layout.
+        specs: Controllet instances, equal in both processes.
         fd: File descriptor of the memory that the owning process created, or None to create it.
         read_only: True to map the memory read-only; a write then raises an error.
 
@@ -331,29 +323,18 @@ class Mailbox:
         self.words[SharedFlag.MAIL] += 1
 
     def notify_targets(self) -> None:
-        """Notify the loop of new targets. It then reads targets, but no other requests.
-
-        Thread: the owning process.
-        """
+        """Notify the loop of new targets, but of no other requests. Thread: the owning process."""
         self.words[SharedFlag.TARGETS] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Append an event, but not in every cycle. Thread: control.
-
-        Args:
-            event: Kind of the event.
-            time_ns: Time of the event [ns].
-            arm: Index of its arm; -1 for none.
-            controllet: Index of its controllet instance; -1 for none.
-            text: Description, stored as one line.
-        """
+        """Append an event, see :meth:`.EventRing.append`. Thread: control."""
         self.events.append(event, time_ns, arm, controllet, text)
 
     @property
     def cycles(self) -> int:
         """Number of cycles so far.
 
-        Records that only publish a change of objects between two cycles are not counted.
+        Records of changes of objects between two cycles are not counted.
         """
         return int(self.words[SharedFlag.ROWS] - self.words[SharedFlag.SHOWN])
 
@@ -369,6 +350,6 @@ class Mailbox:
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the number of events so far, and the events from number ``count`` on.
 
-        If the memory no longer contains some of them, an event :attr:`.Event.LOST` replaces them.
+        An event :attr:`.Event.LOST` at the beginning replaces events that were overwritten.
         """
         return self.events.since(count)

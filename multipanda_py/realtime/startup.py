@@ -62,7 +62,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         states.append(state)
         model = ArmModel(known[index])
         up_in_base = np.array(descriptions[index].rotation_base_in_world[2])
-        motion = ArmMotion(state, period) if _may_move(arm, specs, index) else None
+        motion = ArmMotion(state, period) if _needs_motion_generator(arm, specs, index) else None
         first = interfaces_of(arm)[0]
         known_by = ExternalEstimate(known[index], state, period) if arm.identified else None
         measured: ResidualCorrection | ExternalEstimate | None = known_by
@@ -100,8 +100,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     )
 
 
-def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
-    """Return True if an arm may need a motion generator, for position or velocity commands."""
+def _needs_motion_generator(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
     laws = (spec.controllet_class for spec in specs if index in spec.arms and not spec.is_hold)
     return interfaces_of(arm)[0] != COMMAND_INTERFACES[0] or any(
         law.command_interface != COMMAND_INTERFACES[0] for law in laws
@@ -176,7 +175,7 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
     Args:
         loop: Loop of :func:`build_loop`.
         active: Names of the controllets that are active at the start.
-        warm_up: Number of updates of each controllet before the first cycle.
+        warm_up: Number of warm-up updates of each controllet before the first cycle.
 
     Raises:
         BackendError: If an arm cannot be reached.
@@ -205,7 +204,7 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
         arm.update_gravity()
     for instance in loop.instances:
         with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
-            _warm_up(loop, instance, warm_up)
+            _warm_up_instance(loop, instance, warm_up)
     for arm in loop.arms:
         if arm.first_interface != arm.interface:
             loop.owners.engage(arm.index, arm.first_interface)
@@ -217,16 +216,8 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
         loop.recoveries.stopped(index, text, time.monotonic_ns())
 
 
-def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
-    """Update an instance repeatedly before the first cycle, for the warm-up.
-
-    Each arm transfers a contact force of 10 N downwards, to warm up this code, too.
-
-    Args:
-        loop: Loop of the instance.
-        instance: Instance to update.
-        updates: Number of updates.
-    """
+def _warm_up_instance(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
+    # The handover of a contact force warms up its code, too.
     instance.activate(
         [
             BumplessTransfer(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT)
@@ -245,8 +236,7 @@ def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> N
 def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
     """Run cycles until all arms execute commands or have a fault.
 
-    The first cycles are slow, because caches and memory pages are cold. Robots execute commands
-    only when the loop is warmed up, or after :data:`WARM_UP_TIMEOUT`.
+    Robots execute commands only when the loop is warmed up, or after :data:`WARM_UP_TIMEOUT`.
 
     Args:
         loop: Loop to run.
@@ -272,9 +262,9 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
 
 
 class Warmth:
-    """Monitor of the warm-up, which ends after :data:`WARM_CYCLES` successive cycles on time.
+    """Monitor of the warm-up, which ends after :data:`WARM_CYCLES` consecutive cycles on time.
 
-    After :data:`WARM_UP_TIMEOUT`, it ends even if cycles are late.
+    It ends at the latest after :data:`WARM_UP_TIMEOUT`.
 
     Args:
         now_ns: Time of the first cycle, CLOCK_MONOTONIC [ns].
@@ -305,8 +295,8 @@ def enable_commands(loop: ControlLoop) -> None:
 def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
     """Return True if all arms execute their commands or have a fault.
 
-    Call it between cycles until it returns True. When an arm begins to execute commands, its
-    controllet restarts from the measured state.
+    Call it between cycles until it returns True. When an arm begins to execute commands, the call
+    restarts its controllet from the measured state.
 
     Args:
         loop: Loop whose commands are enabled.
@@ -326,7 +316,7 @@ def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
 def finish_start(loop: ControlLoop) -> None:
     """End the start phase of the cell, in which backends themselves restart arms with a fault.
 
-    From then on, an arm with a fault needs a recovery.
+    Afterwards, an arm with a fault needs a recovery.
 
     Thread: control.
     """

@@ -24,8 +24,7 @@ class LoopStatistics:
         lateness_p50: Median of the lateness, which is wake-up time minus deadline [s].
         lateness_p99: 99th percentile of the lateness [s].
         lateness_max: Maximum lateness [s].
-        compute_p50: Median of the computing time, which is the time from wake-up to the record of
-            the cycle [s].
+        compute_p50: Median of the computing time, from wake-up to the record of the cycle [s].
         compute_p99: 99th percentile of the computing time [s].
         compute_max: Maximum computing time [s].
         missed: Number of periods skipped between the first and the last cycle.
@@ -45,7 +44,7 @@ class LoopStatistics:
 
 
 def summarise(rows: NDArray[np.void]) -> LoopStatistics:
-    """Return the timing statistics of consecutive cycle records; zero for fewer than two."""
+    """Return the timing statistics of consecutive cycle records; zeros for fewer than two."""
     if len(rows) < 2:
         return LoopStatistics(len(rows), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
     lateness = (rows["wake_ns"] - rows["deadline_ns"]) * 1e-9
@@ -92,8 +91,8 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
     """Run a cycle once per period, by a clock.
 
     If a cycle takes too long, the periods whose start it has missed are skipped and counted in
-    ``loop.missed``. Later deadlines stay multiples of the period. While the simulation is paused,
-    no cycle runs, and no period counts as skipped.
+    ``loop.missed``. While the simulation is paused, no cycle runs, and no period counts as
+    skipped.
 
     Args:
         loop: Loop to run.
@@ -126,8 +125,8 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
     """Run a cycle when state packets of real arms arrive, and answer them immediately.
 
     Packets that arrive together are answered in the same cycle. Simulated arms of the same cell
-    advance once per period, with the first packet. If no packet arrives for :data:`GRACE_PERIODS`
-    periods, the clock starts a cycle.
+    advance once per period. If no packet arrives for :data:`GRACE_PERIODS` periods, the clock
+    starts a cycle.
 
     Args:
         loop: Loop to run.

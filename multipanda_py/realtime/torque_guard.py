@@ -33,7 +33,7 @@ class TorqueGuard:
     Here :math:`\tau` is the desired torque, :math:`\tau_k` the commanded torque of cycle k and T
     the cycle time. The limits of torque and torque rate are :math:`\tau_{max}` and
     :math:`\dot\tau_{max}`. The caller must check that desired torques are finite
-    (:func:`is_finite`). The limiter would turn non-finite torques into plausible ones.
+    (:func:`is_finite`), because the limiter would hide infinite ones.
 
     Args:
         limits: Joint limits of one robot, or of each of several robots. If these have different
@@ -71,11 +71,7 @@ class TorqueGuard:
 
 
 class StateGuard:
-    """Check that a measured state is finite and within joint limits.
-
-    Args:
-        limits: Joint limits of the robot.
-    """
+    """Check that a measured state is finite and within joint limits."""
 
     def __init__(self, limits: ArmLimits) -> None:
         self._low = (limits.lower - POSITION_MARGIN).tolist()
@@ -99,12 +95,7 @@ class StateGuard:
         return Event.NONE
 
     def words_for(self, state: ArmState, fault: Event) -> str:
-        """Describe a fault: joint, measured value and allowed range.
-
-        Args:
-            state: State with the fault.
-            fault: Kind of the fault.
-        """
+        """Describe a fault of a state: joint, measured value and allowed range."""
         if fault is Event.NON_FINITE_STATE:
             return f"{state.name}: q {state.q.tolist()}, dq {state.dq.tolist()} is not finite"
         for joint in range(state.n_joints):

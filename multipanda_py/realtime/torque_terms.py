@@ -28,11 +28,10 @@ NOTICE_INTERVAL = 1.0
 class GainReductionNotice:
     """Monitor that sends a notice when a controllet reduces its stiffness.
 
-    The stiffness scale is the fraction of the requested stiffness that a controllet applies. The
-    controllet reports it as :data:`.STIFFNESS_SCALE`. A notice is sent when a reduction begins. A
-    further notice is sent when the scale falls below :data:`WORSE_FACTOR` times the scale in the
-    last notice. The minimum time between two notices is :data:`NOTICE_INTERVAL`. A notice within
-    this time is delayed, or omitted if the reduction ends.
+    The controllet reports :data:`.STIFFNESS_SCALE`, the applied fraction of the requested
+    stiffness. A notice is sent when a reduction begins, and when the scale falls below
+    :data:`WORSE_FACTOR` times the scale in the last notice. Within :data:`NOTICE_INTERVAL` after a
+    notice, the next one is delayed.
 
     Args:
         name: Name of the controllet.
@@ -128,7 +127,7 @@ class TorqueTerms:
         return [(notes[arm_index].data, own) for notes, own in zip(self._notes, self._torques)]
 
     def attach_records(self) -> None:
-        """Clear the recorded terms of the arms; called when the controllet becomes the owner."""
+        """Clear the recorded terms. Call it when the controllet becomes the owner of the arms."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for count in self._traced:
@@ -148,7 +147,7 @@ class TorqueTerms:
             tau: Torques of the controllet, modified in place, (n,) per arm [Nm].
         """
         if features.steps is not self._planned:
-            self._plan(features)
+            self._prepare_steps(features)
         for note, torque in self._of_law:
             note[:] = torque
         for part, notes in self._steps:
@@ -158,8 +157,7 @@ class TorqueTerms:
         for after, before, terms in self._runs:
             subtract(after, before, terms)
 
-    def _plan(self, features: FeatureSet) -> None:
-        """Prepare :meth:`add` after features were enabled or disabled."""
+    def _prepare_steps(self, features: FeatureSet) -> None:
         self._planned = features.steps
         self._steps = [(part, self._note(2 + k)) for k, part in enumerate(features.steps)]
         indices = [0, *(1 + location for location in features.feature_indices)]

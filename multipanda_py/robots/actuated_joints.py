@@ -20,13 +20,12 @@ MAX_COMMAND = 1e6
 
 
 class OperationMode(IntEnum):
-    """Operation mode of a compliant actuator: kind of its commands, and model of its motors.
+    """Operation mode of a compliant actuator: its commands and its motor model.
 
-    Modes 0 and 1 act on the link without springs. In modes 2 and 3, motors reach their commanded
-    positions without delay. In modes 4 to 6, motors have inertia, damping, friction and limits.
+    Modes 0 and 1 act on the link without springs. Motors reach their commanded positions without
+    delay in modes 2 and 3, and have inertia, damping, friction and limits in modes 4 to 6.
 
-    The numbers are those of the ROS-Gazebo toolbox for compliant actuators by Mengacci et al.
-    (Frontiers in Robotics and AI 8, 2021).
+    Source: Mengacci et al., Frontiers in Robotics and AI 8, 2021.
     """
 
     LINK_TORQUE = 0
@@ -49,7 +48,7 @@ class OperationMode(IntEnum):
         """Return the mode with a number, such as 6, or a name, such as ``equilibrium_pid``.
 
         Raises:
-            ActuatorRejected: There is no such mode.
+            ActuatorRejected: No mode has this number or name.
         """
         if isinstance(value, str) and value.upper() in cls.__members__:
             return cls[value.upper()]
@@ -88,7 +87,7 @@ class OperationMode(IntEnum):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Names of the commands of this mode."""
+        """Names of the command values of this mode."""
         return _COMMANDS[self]
 
 
@@ -112,7 +111,7 @@ class ActuatedJoints:
     Attributes:
         names: Joint names without the arm's prefix.
         joint_indices: Indices of the joints in the arm, from 0, (m,).
-        modes: Operation mode of each joint, by its name in cell files.
+        modes: Name of the operation mode of each joint, as in cell files.
         have_motors: True for joints with motor parameters, (m,).
         have_second: True for joints with two motors, (m,).
         are_antagonistic: True for joints with two motors that pull against each other, (m,).

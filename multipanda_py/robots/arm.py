@@ -395,9 +395,6 @@ class MovingLinks:
     at joint position zero. a is the axis of the joint in its own frame, and :math:`R(\xi_0)` a
     rotation matrix. :math:`(s, \theta)` is (q, 0) for a prismatic joint, and (0, q) for others.
 
-    Args:
-        arm: Description of the arm.
-
     Attributes:
         links: Attachments at joint position zero, from base to fingers.
     """
@@ -427,14 +424,11 @@ class MovingLinks:
         self._turned = np.array([_times(q, a) for q, a in zip(self._still, axes)])
 
     def forward_kinematics(self, q: ArrayLike, fingers: ArrayLike = ()) -> tuple[Vector, Vector]:
-        """Return the poses of all moving links in their parent links.
+        """Return positions (m, 3) [m] and unit quaternions x, y, z, w (m, 4) in the parent links.
 
         Args:
             q: Joint positions, (n,) [rad, m].
             fingers: Finger positions, (2,) [m]; not used without a gripper.
-
-        Returns:
-            Positions (m, 3) [m] and unit quaternions x, y, z, w (m, 4).
         """
         values = np.concatenate((q, fingers))[: self._n]
         angles = (values * self._half)[:, None]

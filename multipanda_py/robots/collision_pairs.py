@@ -64,13 +64,13 @@ class Solid:
     def parts_against(self, other: Solid) -> list[Solid]:
         """Return the solids that replace this solid in distances to another one.
 
-        If the other solid has flat faces, balls are added at the ends of a capsule. For a plane,
-        the balls replace the capsule. Without balls, the closest point of a capsule parallel to a
-        face would jump, and a repulsive force at this point would make the arm rock.
+        Against flat faces, a capsule gets a ball at each end. Against a plane, balls replace it.
         """
         round_shapes = coal.Capsule | coal.Sphere
         if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
             return [self]
+        # Without balls, the closest point of a capsule parallel to a face would jump, and a
+        # repulsive force at this point would make the arm rock.
         is_plane = isinstance(other.shape, coal.Halfspace)
         return [*self._ends] if is_plane else [self, *self._ends]
 
@@ -89,7 +89,6 @@ class Group:
     """Pairs of collision solids of two bodies whose distances are computed together.
 
     A body is an arm, a movable object or the world. Call :meth:`build` before the loop runs.
-    Otherwise :meth:`measure` builds the geometry when the bodies come close, which takes 0.1 ms.
 
     Attributes:
         kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
@@ -100,18 +99,16 @@ class Group:
         solids: First and second solid of each pair.
         pairs: Joint indices of the first and second solid of each pair, each counted in its arm.
         links: Sorted joint indices of all first solids, and of all second solids.
-        results: Distance result of coal for every pair, updated by :meth:`measure`. Empty before
-            :meth:`build`.
+        results: Distance result of coal for every pair; empty before :meth:`build`.
         free_travel: Total path length of both bodies before they can touch [m].
-            :class:`.Proximity` measures the distance again before they have moved that far.
         near_distances: Distance of each pair below which solids at rest are pushed apart [m].
         movers: Indices of the bodies that move the first and the second solids: the bodies
             themselves, or the arms that grasp them.
         held: Grasps (arm index, object index) without which the group is not used.
-        free: Grasps during which the group is not used.
+        free: Grasps (arm index, object index) during which the group is not used.
         is_touched: True if the cell allows the gripper of the first body to touch the second body.
         is_foreseen: True if its distances also limit references, which move ahead of the arms.
-        speed_indices: Indices of both links of every pair in the list of link speeds of
+        speed_indices: Indices of both links of every pair in the link speeds of
             :class:`.Proximity`.
     """
 
@@ -162,8 +159,7 @@ class Group:
     def is_active(self, held: Grasps) -> bool:
         """Return True if the distances of this group are needed during the present grasps.
 
-        Args:
-            held: Present grasps, as pairs of arm index and object index.
+        ``held`` are the grasps, as pairs of arm index and object index.
         """
         return self.held <= held and held.isdisjoint(self.free)
 
@@ -173,11 +169,10 @@ class Group:
         Args:
             model: Kinematic model of all bodies.
             data: Present kinematics.
-            enough: Distance above which a lower bound suffices [m]. Before :meth:`build`, the
-                distance of balls around the bodies is returned if it exceeds this value.
+            enough: Distance above which a lower bound may be returned [m].
         """
         if not self.results:
-            apart = self._lower_bound(data)
+            apart = self._distance_lower_bound(data)
             if apart >= enough:
                 return apart
             self.build()
@@ -187,12 +182,9 @@ class Group:
         ].min_distance
         return nearest
 
-    def _lower_bound(self, data: Any) -> float:
-        """Return a lower bound of the distance, from balls that contain the solids [m].
-
-        It is -inf if a solid has no finite ``radius``.
-        """
-        # Only movable objects have finite radii. Each is a single solid, so a group of two objects
+    def _distance_lower_bound(self, data: Any) -> float:
+        # Bound in m from balls that contain the solids; -inf without a finite radius. Only movable
+        # objects have finite radii. Each is a single solid, so a group of two objects
         # has only one pair.
         a, b = self.solids[0]
         centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
@@ -245,9 +237,7 @@ joints apart are always close. Only the rounded ends of their capsules can touch
 class CollisionPairs:
     """Pairs of collision solids that arms of a controllet can move, in groups of two bodies.
 
-    While an arm grasps an object, the object counts as a part of the gripper and has groups for
-    this grasp. Groups of a grasped object and another movable object are created at the grasp,
-    because there are too many to create all of them at the start.
+    A grasped object counts as a part of the gripper, and has groups for this grasp.
 
     Args:
         described: Descriptions of all arms of the cell. Those of the controllet come first.
@@ -284,12 +274,11 @@ class CollisionPairs:
     def groups(self) -> Iterator[Group]:
         """Create the groups of all pairs of solids that joints of the controllet's arms can move.
 
-        Groups of grasped objects and other movable objects are left out; see
-        :meth:`grasped_object_groups`.
+        :meth:`grasped_object_groups` has the groups of grasped objects and other movable objects.
         """
         n_own = self._n_own
         n, world = len(self._arms), self._world
-        yield from self._held_groups()
+        yield from self._groups_of_possible_grasps()
         for a, b in combinations(range(n), 2):
             if a < n_own:
                 mine, theirs = self._arms[a], self._arms[b]
@@ -298,7 +287,7 @@ class CollisionPairs:
                 if self._everyone[a].shares_base(self._everyone[b]):
                     mine, theirs = ([s for s in arm if s.own_joint] for arm in (mine, theirs))
                 for here, there in product(self._sections[a], self._sections[b]):
-                    yield from self._group("arms", a, b, _within(mine, here),
+                    yield from self._filtered_group("arms", a, b, _within(mine, here),
                                            _within(theirs, there), b < n_own)  # fmt: skip
         for a in range(n_own):
             mine = self._arms[a]
@@ -320,7 +309,7 @@ class CollisionPairs:
             for kind, body, solid, free in objects:
                 touched = any(self._may_touch(part, solid) for part in hand)
                 for name, parts in ((kind, links), (f"{kind}_hand", hand)):
-                    yield from self._group(
+                    yield from self._filtered_group(
                         name, a, body, parts, [solid], free=free, is_touched=touched
                     )
 
@@ -332,28 +321,24 @@ class CollisionPairs:
     def _grasps_of(self, object_index: int) -> Grasps:
         return frozenset((arm, object_index) for arm in range(len(self._arms)))
 
-    def _held_groups(self) -> Iterator[Group]:
-        """Create the groups of grasped objects against arms, fixed objects and floor.
-
-        Every movable object gets groups for every arm that could grasp it.
-        """
+    def _groups_of_possible_grasps(self) -> Iterator[Group]:
         n_own = self._n_own
         n = len(self._arms)
         for a, index in product(range(n), range(len(self._movable))):
             body, grasp = n + index, frozenset({(a, index)})
-            obj = self._as_held(a, index)
+            obj = self._grasped_solid(a, index)
             for b in range(n):
                 last = self._joints[b]
                 links = [s for s in self._arms[b] if a != b or last - s.own_joint >= SELF_JOINTS]
                 kind, free = ("self", NO_GRASPS) if a == b else ("arms", frozenset({(b, index)}))
                 for section in self._sections[b] if min(a, b) < n_own else ():
-                    yield from self._group(
+                    yield from self._filtered_group(
                         kind, b, body, _within(links, section), [obj], max(a, b) < n_own,
                         movers=(b, a), held=grasp, free=free,
                     )  # fmt: skip
             for kind, solid in [("floor", self._floor), *(("fixed", s) for s in self._fixed)]:
                 if a < n_own:
-                    yield from self._group(
+                    yield from self._filtered_group(
                         f"{kind}_hand", body, self._world, [obj], [solid],
                         movers=(a, self._world), held=grasp,
                     )  # fmt: skip
@@ -361,86 +346,67 @@ class CollisionPairs:
     def grasped_object_groups(self, held: Grasps) -> list[Group]:
         """Return the groups of grasped objects against all other movable objects.
 
-        Args:
-            held: All present grasps, as pairs of arm index and object index.
+        ``held`` are all present grasps, as pairs of arm index and object index.
         """
         result = []
         for arm, index in sorted(held):
             for other in range(len(self._movable)):
                 holders = [b for b, obj in held if obj == other]
                 if other != index and not holders and arm < self._n_own:
-                    result += self._between((arm, index), (len(self._arms) + other, other))
+                    result += self._two_object_groups(
+                        (arm, index), (len(self._arms) + other, other)
+                    )
                 for b in holders if other != index else ():
                     if b < arm and b < self._n_own:
-                        result += self._between((arm, index), (b, other))
+                        result += self._two_object_groups((arm, index), (b, other))
         return result
 
-    def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
-        """Return the groups of a grasped object against another movable object.
-
-        Args:
-            grasp: Index of the arm, and index of the object that it grasps.
-            other: Index of the arm that grasps the other object, or body index of this object if
-                no arm grasps it. Then index of this object.
-        """
+    def _two_object_groups(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
+        # Pairs (arm index, object index); in ``other``, a body index replaces the arm index of an
+        # object that no arm grasps.
         if (grasp, other) not in self._among:
             (arm, index), (mover, number), n = grasp, other, len(self._arms)
             kind, second, both_own = "movable_hand", self._movable[number], False
             if mover < n:
-                kind, second, both_own = "arms", self._as_held(mover, number), arm < self._n_own
-            groups = self._group(
-                kind, n + index, n + number, [self._as_held(arm, index)], [second], both_own,
+                kind, second, both_own = (
+                    "arms",
+                    self._grasped_solid(mover, number),
+                    arm < self._n_own,
+                )
+            groups = self._filtered_group(
+                kind, n + index, n + number, [self._grasped_solid(arm, index)], [second], both_own,
                 movers=(arm, mover),
             )  # fmt: skip
             self._among[grasp, other] = list(groups)
         return self._among[grasp, other]
 
-    def _as_held(self, arm: int, index: int) -> Solid:
-        """Return the solid of a movable object as a part of the gripper that grasps it.
-
-        Args:
-            arm: Index of the arm.
-            index: Index of the object.
-        """
-        obj, name = self._movable[index], self._arms[arm][0].names[0]
+    def _grasped_solid(self, arm: int, object_index: int) -> Solid:
+        obj, name = self._movable[object_index], self._arms[arm][0].names[0]
         names = (name, f"{name}/gripper", *obj.names)
         return replace(
             obj, own_joint=self._joints[arm], is_static=False, is_gripper=True, names=names
         )
 
-    def _group(
+    def _filtered_group(
         self,
         kind: str,
-        a: int,
-        b: int,
-        first: Sequence[Solid],
-        second: Sequence[Solid],
+        first_body: int,
+        second_body: int,
+        first_solids: Sequence[Solid],
+        second_solids: Sequence[Solid],
         both_own: bool = False,
         **grasp: Any,
     ) -> Iterator[Group]:
-        """Yield the group of two bodies, without pairs that may touch or have a constant distance.
-
-        Yield nothing if no pair remains.
-
-        Args:
-            kind: Kind of the group, see :class:`Group`.
-            a: Index of the first body.
-            b: Index of the second body.
-            first: Solids of the first body.
-            second: Solids of the second body.
-            both_own: True if arms of the controllet move both bodies.
-            **grasp: Further arguments of :class:`Group`.
-        """
         hands_meet = self._hands_meet and both_own
         pairs = [
             (part, y)
-            for x, y in product(first, second)
+            for x, y in product(first_solids, second_solids)
             if not (hands_meet and x.is_gripper and y.is_gripper) and not self._may_touch(x, y)
             for part in x.parts_against(y)
             if not (x.is_static and y.is_static) or (kind.startswith("movable") and x.own_joint)
         ]
         if pairs:
-            yield Group(kind, a, b, pairs, **grasp)
+            yield Group(kind, first_body, second_body, pairs, **grasp)
 
 
 def _within(solids: Sequence[Solid], joints: Sequence[int]) -> list[Solid]:

@@ -66,12 +66,11 @@ def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
 
 
 def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[float, ...]]:
-    r"""Return default values per joint for parameters of controllets, by name.
+    r"""Return default values per joint for the parameters of ``franka.FIGURES``, by name.
 
-    See ``franka.FIGURES`` for the meaning of each name. A joint has the torque limit
-    :math:`\tau` and the torque-rate limit :math:`\dot\tau`. Its inertia with the other joints free
-    is :math:`m = 1 / (M^{-1})_{ii}`. A wrist joint is a joint with less than a third of the
-    largest torque limit of the arm. Values for revolute joints:
+    A joint has the torque limit :math:`\tau` and the torque-rate limit :math:`\dot\tau`. Its
+    inertia with the other joints free is :math:`m = 1 / (M^{-1})_{ii}`. A wrist joint has less
+    than a third of the largest torque limit of the arm. Values for revolute joints:
 
     - stiffness: :math:`\min(7 \tau, 900 m, 0.6 s\, \dot\tau)`. most_stiffness: 1.5 times that.
     - contact_torque: :math:`\tau / 6`, at least 10 Nm, at most :math:`\tau`.
@@ -128,11 +127,6 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
 def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vector) -> Vector:
     """Return a ready configuration, (n,) [rad, m], far from singularities and above the floor.
 
-    The candidates are the middle of the joint ranges, and 60 random configurations in their inner
-    half. The best one has the highest score: the smallest singular value of the Jacobian, with
-    lengths in units of half the reach. If a joint or the tip is below the base, its depth in m is
-    subtracted.
-
     Args:
         chain: Chain of the arm.
         tip_in_last: Position of the tip in the last link, (3,) [m].
@@ -163,10 +157,7 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
 
 
 def default_sections(n_joints: int) -> tuple[tuple[int, ...], ...]:
-    """Divide the links of an arm into three sections of about the same number of links.
-
-    Args:
-        n_joints: Number of joints of the arm. It has one more link, with the index 0.
+    """Divide the links of an arm, 0 to ``n_joints``, into three sections of about equal size.
 
     Returns:
         Link indices of each section.
@@ -212,10 +203,6 @@ MAX_LISTED_KEYS = 20
 def read_extra(path: Path, keys: Sequence[str] = EXTRA_KEYS) -> dict[str, Any]:
     """Read a YAML file that may have the given keys only.
 
-    Args:
-        path: Path of the file.
-        keys: Allowed keys.
-
     Raises:
         ConfigurationError: The file is not a map, or has an unknown key.
     """
@@ -243,9 +230,7 @@ class Overrides:
     def per_joint(self, key: str, otherwise: Sequence[float | None]) -> Vector:
         """Return one number per joint, (n,), from one number, a list or a map of joint names.
 
-        Args:
-            key: Name of the key.
-            otherwise: Default of each joint; None if a value is required.
+        ``otherwise`` are the defaults; None for a joint whose value is required.
 
         Raises:
             ConfigurationError: The value has another form, or a joint has no value.
@@ -284,14 +269,10 @@ class Overrides:
         return value
 
     def numbers(self, key: str, otherwise: Sequence[float]) -> Vector:
-        """Return the numbers in the list of a key, or a default.
-
-        Args:
-            key: Name of the key.
-            otherwise: Default. The list in the file must have the same length.
+        """Return the numbers in the list of a key, or the default ``otherwise``.
 
         Raises:
-            ConfigurationError: The value is not a list of numbers with this length.
+            ConfigurationError: The value is not a list of numbers with the length of the default.
         """
         value, n = self._data.get(key, list(otherwise)), len(otherwise)
         if not (isinstance(value, list) and len(value) == n and all(map(_is_number, value))):
@@ -306,14 +287,9 @@ class Overrides:
         return float(value)
 
     def figures(self, otherwise: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-        """Return defaults and bounds of controllet parameters from the key ``figures``.
+        """Return defaults and bounds of controllet parameters from the key ``figures``, (n,) each.
 
-        Args:
-            otherwise: Values for names that the file lacks, one per joint, by name. The file
-                cannot have other names.
-
-        Returns:
-            Values by name, (n,) each.
+        ``otherwise`` has all allowed names, with the values for names that the file lacks.
 
         Raises:
             ConfigurationError: A name is unknown, or a value is invalid.
@@ -331,7 +307,7 @@ class Overrides:
         return {name: tuple(values.tolist()) for name, values in figures.items()}
 
     def warnings(self) -> Iterator[str]:
-        """Yield a warning if the file has no capsules, because links then become rods."""
+        """Yield a warning if the YAML file has no capsules, because links then become rods."""
         if "capsules" not in self._data:
             yield (
                 f"{self.path}: capsules: missing, so that collision avoidance treats links "
@@ -341,7 +317,7 @@ class Overrides:
             )
 
     def capsules(self, links: Sequence[str]) -> dict[str, tuple[Capsule, ...]] | None:
-        """Return the capsules by name of the link, or None if the file has none.
+        """Return the capsules by link name; None if the YAML file has no capsules.
 
         Raises:
             ConfigurationError: A link does not exist, or a capsule has a wrong format.
@@ -374,10 +350,7 @@ class Overrides:
         return result
 
     def sections(self) -> tuple[tuple[int, ...], ...] | None:
-        """Return the link indices of each section of the arm, such as upper arm and forearm.
-
-        Return None if the file has no sections.
-        """
+        """Return the link indices of each arm section, such as the forearm; None if not given."""
         sections = self._groups("sections")
         numbers = list(range(len(self._joints) + 1))
         if (
@@ -389,10 +362,7 @@ class Overrides:
         return sections
 
     def overlapping(self) -> tuple[tuple[int, int], ...] | None:
-        """Return the pairs of links whose capsules may touch, by link index.
-
-        Return None if the file has no such pairs.
-        """
+        """Return index pairs of links whose capsules may touch; None if not given."""
         result = self._groups("overlapping")
         if result is None:
             return None

@@ -70,7 +70,7 @@ DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])
 
 
 def velocity_towards(distance: Vector, deceleration: Vector = DECELERATION) -> Vector:
-    r"""Return the maximum joint speeds at given distances from the position limits.
+    r"""Return the maximum joint speeds at given distances from the position limits, (7,) [rad/s].
 
     .. math:: v = \min(v_{max}, \max(0, \sqrt{2 a d} - v_0))
 
@@ -81,9 +81,6 @@ def velocity_towards(distance: Vector, deceleration: Vector = DECELERATION) -> V
     Args:
         distance: Distance to the limit in the direction of motion, (7,) [rad].
         deceleration: Deceleration a, (7,) [rad/s^2].
-
-    Returns:
-        Speeds, (7,) [rad/s].
     """
     reach = np.sqrt(np.maximum(2.0 * deceleration * distance, 0.0)) - VELOCITY_OFFSET
     return np.asarray(np.clip(reach, 0.0, VELOCITY_LIMITS))
@@ -294,16 +291,15 @@ def _joint(
     length = sum(a * a for a in axis) ** 0.5
     unit = tuple(a / length for a in axis)
 
-    def at(height: float) -> Point:
-        """Return the point on the axis from ``base`` to ``top``, ``height`` [m] above ``base``."""
+    def point_at(height: float) -> Point:
         x, y, z = (b + height * u for b, u in zip(base, unit, strict=True))
         return x, y, z
 
     return (
-        _tube(base, at(0.003), radius - 0.0015, "seam"),
-        _tube(at(0.003), at(length - 0.006)),
-        _tube(at(length - 0.006), at(length - 0.003), radius - 0.0015, "seam"),
-        SolidOfRevolution(at(length - 0.003), top, radius, radius, 0.0, dome, "cap"),
+        _tube(base, point_at(0.003), radius - 0.0015, "seam"),
+        _tube(point_at(0.003), point_at(length - 0.006)),
+        _tube(point_at(length - 0.006), point_at(length - 0.003), radius - 0.0015, "seam"),
+        SolidOfRevolution(point_at(length - 0.003), top, radius, radius, 0.0, dome, "cap"),
     )
 
 

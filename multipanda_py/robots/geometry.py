@@ -13,17 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
-    r"""Return the rotation matrix of fixed-axis angles in the convention of URDF.
+    """Return the rotation matrix, (3, 3), of fixed-axis angles [rad] in the convention of URDF.
 
     .. math:: R = R_z(yaw) R_y(pitch) R_x(roll)
-
-    Args:
-        roll: Angle about x [rad].
-        pitch: Angle about y [rad].
-        yaw: Angle about z [rad].
-
-    Returns:
-        Rotation matrix, (3, 3).
     """
     (sr, cr), (sp, cp), (sy, cy) = ((math.sin(a), math.cos(a)) for a in (roll, pitch, yaw))
     return np.array(
@@ -55,13 +47,9 @@ def rpy_from_rotation(rotation: NDArray[np.float64]) -> tuple[float, float, floa
 
 
 def rotation_of_axis(direction: ArrayLike) -> NDArray[np.float64]:
-    """Return a rotation whose z axis points along a direction.
+    """Return a rotation, (3, 3), whose z axis points along a nonzero direction, (3,).
 
-    Args:
-        direction: Any vector except zero, (3,).
-
-    Returns:
-        Rotation matrix, (3, 3); the angle about the direction is arbitrary.
+    The angle about the direction is arbitrary.
     """
     z = np.asarray(direction, dtype=np.float64)
     z = z / np.linalg.norm(z)
@@ -72,16 +60,12 @@ def rotation_of_axis(direction: ArrayLike) -> NDArray[np.float64]:
 
 
 def look_at(direction: ArrayLike) -> NDArray[np.float64]:
-    """Return the rotation of a camera that looks in a direction, with the world's z axis up.
+    """Return the rotation of a camera in the world, (3, 3), that looks along its -z axis.
 
-    The camera looks along its -z axis, and its y axis points up in the image.
+    Its y axis points up in the image: along the world's z, or x for a vertical direction.
 
     Args:
-        direction: Viewing direction, (3,). For a vertical direction, the world's x axis points up
-            in the image.
-
-    Returns:
-        Rotation matrix of the camera in the world, (3, 3).
+        direction: Viewing direction in the world, (3,).
     """
     z = -np.asarray(direction, dtype=np.float64)
     z = z / np.linalg.norm(z)
@@ -163,7 +147,7 @@ COLORS: dict[str, RGBA] = {
 
 @dataclass(frozen=True)
 class SolidOfRevolution:
-    """A solid of revolution: a cone or cylinder with a flat or domed end on either side.
+    """Cone or cylinder with a flat or domed end on either side.
 
     Attributes:
         start: Centre of the first end, without its dome, in the frame of its link [m].
@@ -189,13 +173,9 @@ class SolidOfRevolution:
         return float(np.linalg.norm(np.subtract(self.end, self.start)))
 
     def outline(self, steps: int = 6) -> NDArray[np.float64]:
-        """Return the profile that generates the surface by rotation about the axis.
+        """Return height above ``start`` and radius of the points of the profile, (n, 2) [m].
 
-        Args:
-            steps: Number of rings per dome.
-
-        Returns:
-            Height above ``start`` along the axis, and radius, of each point, (n, 2) [m].
+        ``steps`` is the number of rings per dome.
         """
         angle = np.linspace(0.0, np.pi / 2.0, steps + 1)
         first = np.array([[0.0, 0.0], [0.0, self.radius_start]])

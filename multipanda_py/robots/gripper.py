@@ -96,8 +96,7 @@ class GripperState:
         max_width: Width with open fingers [m].
         is_grasped: True if the last grasp holds its object.
         is_moving: True while a command is executed.
-        age: Time since the width was measured [s]. It grows while a real gripper moves, because
-            pylibfranka then blocks.
+        age: Time since the width was measured [s]. It grows while a real gripper moves.
         problem: Reason why a real gripper does not respond; empty if it responds.
     """
 

@@ -19,12 +19,9 @@ TOLERANCE = 1e-6  # Tolerance for rotation matrices with a limited number of dig
 
 
 def vector(description: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return a read-only copy of an array of finite numbers.
+    """Return a read-only copy of an array of finite numbers with a required shape.
 
-    Args:
-        description: Name of the array, for the message.
-        value: Values of the array.
-        shape: Required shape.
+    ``description`` is the name of the array in the message.
 
     Raises:
         ConfigurationError: The array has another shape, or numbers that are not finite.
@@ -44,11 +41,9 @@ def vector(description: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArra
 
 
 def rotation_matrix(description: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return a read-only rotation matrix, (3, 3), made exactly orthonormal.
+    """Return a rounded rotation matrix made exactly orthonormal, (3, 3), read-only.
 
-    Args:
-        description: Name of the value, for error messages.
-        value: Rotation matrix with rounded elements, (3, 3).
+    ``description`` is the name of the value in messages.
 
     Raises:
         ConfigurationError: An element differs by more than 1e-6 from a rotation.
@@ -65,11 +60,9 @@ def rotation_matrix(description: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def rigid_pose(description: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return a read-only homogeneous transform, (4, 4).
+    """Return a rounded homogeneous transform made exactly rigid, (4, 4), read-only.
 
-    Args:
-        description: Name of the value, for error messages.
-        value: Transform with rounded elements, (4, 4).
+    ``description`` is the name of the value in messages.
 
     Raises:
         ConfigurationError: The value is not a rigid transform.
@@ -105,26 +98,20 @@ class Inertial:
 
     @property
     def inertia(self) -> NDArray[np.float64]:
-        """Inertia about the centre of mass, (3, 3) [kg m^2].
-
-        It is corrected by :func:`nearest_consistent`.
-        """
+        """Inertia about the centre of mass, (3, 3) [kg m^2]; see :func:`nearest_consistent`."""
         xx, yy, zz, xy, xz, yz = self.moments
         return nearest_consistent(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
 
 def nearest_consistent(inertia: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""Return the closest inertia that a mass distribution can have.
+    r"""Return the closest inertia that a mass distribution can have, (3, 3) [kg m^2].
 
-    Principal moments obey :math:`I_1 + I_2 \ge I_3`. Published inertias can violate this, such as
-    that of link 4 of the FER, and MuJoCo then rejects the model. The correction reduces the
-    largest moment and increases the other two, each by a third of the violation.
+    Principal moments must obey :math:`I_1 + I_2 \ge I_3`, otherwise MuJoCo rejects the model. The
+    correction keeps the principal axes. It reduces the largest moment and increases the other two,
+    each by a third of the violation.
 
     Args:
         inertia: Symmetric and positive definite, (3, 3) [kg m^2].
-
-    Returns:
-        Inertia with the same principal axes, (3, 3) [kg m^2].
     """
     moments, axes = np.linalg.eigh(inertia)
     missing = float(moments[2] - moments[0] - moments[1])

@@ -24,14 +24,9 @@ _BODY = {"mass": 1, "com": 3, "inertia": 6}
 
 
 def with_parameters(robot: Robot, path: Path) -> Robot:
-    """Return a robot with masses, inertias and friction from a file.
+    """Return a robot with masses, inertias and friction from a file of :func:`parameters_text`.
 
-    The file has the format of :func:`parameters_text`. Values that it lacks stay unchanged. Its
-    key ``identified`` has notes for users and is ignored.
-
-    Args:
-        robot: Robot that the file describes.
-        path: Path of the YAML file.
+    Values that the file lacks stay unchanged.
 
     Raises:
         ConfigurationError: The file cannot be read, is of another robot, names an unknown link or
@@ -79,7 +74,9 @@ def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
             raise ConfigurationError(f"{location}: unknown link; known: {', '.join(known)}")
         if not isinstance(value, Mapping) or set(value) != set(_BODY):
             raise ConfigurationError(f"{location}: got {value!r:.80}, allowed {', '.join(_BODY)}")
-        numbers = {key: _numbers(f"{location}: {key}", value[key], n) for key, n in _BODY.items()}
+        numbers = {
+            key: _finite_numbers(f"{location}: {key}", value[key], n) for key, n in _BODY.items()
+        }
         body = Load(
             numbers["mass"][0], np.array(numbers["com"]), inertia_matrix(numbers["inertia"])
         )
@@ -88,12 +85,11 @@ def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
     return bodies
 
 
-def _numbers(path: str, value: Any, size: int) -> list[float]:
-    """Return ``size`` finite numbers as a list. A single number need not be in a list."""
+def _finite_numbers(path: str, value: Any, count: int) -> list[float]:
     values = value if isinstance(value, list) else [value]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    if not numbers or len(values) != size or not np.isfinite(values).all():
-        raise ConfigurationError(f"{path}: got {value!r:.80}, allowed {size} finite numbers")
+    if not numbers or len(values) != count or not np.isfinite(values).all():
+        raise ConfigurationError(f"{path}: got {value!r:.80}, allowed {count} finite numbers")
     return [float(v) for v in values]
 
 
@@ -148,12 +144,9 @@ def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
-    """Return the actuators of ``n_joints`` joints from a file.
+    """Return the actuators of ``n_joints`` joints from a file of :func:`actuator_text`.
 
-    Args:
-        path: Path of the file, in the format of :func:`actuator_text`.
-        n_joints: Number of joints. Lists of parameters in the file need this length. A single
-            number applies to all joints.
+    A parameter in the file is a list of this length, or one number for all joints.
 
     Raises:
         ConfigurationError: The file is invalid, or its parameters are rejected.

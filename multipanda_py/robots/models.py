@@ -95,7 +95,7 @@ class _Library(Mapping[str, Robot]):
     """Robots by name: those of this package, and those of other installed packages.
 
     Other packages offer a :class:`.Robot` or the path of its YAML file in the entry-point group
-    ``multipanda_py.robots``. A file is read when its robot is first requested.
+    ``multipanda_py.robots``.
 
     Attributes:
         loaded: Robots loaded so far.
@@ -109,7 +109,9 @@ class _Library(Mapping[str, Robot]):
     def __getitem__(self, name: str) -> Robot:
         if name not in self.loaded:
             path = self._paths.get(name)
-            self.loaded[name] = _of_others(name) if path is None else read_robot(path)
+            self.loaded[name] = (
+                _load_from_other_package(name) if path is None else read_robot(path)
+            )
         return self.loaded[name]
 
     def __contains__(self, name: object) -> bool:
@@ -125,13 +127,7 @@ class _Library(Mapping[str, Robot]):
         return name in self._own
 
 
-def _of_others(name: str) -> Robot:
-    """Return a robot of another installed package.
-
-    Raises:
-        KeyError: There is no robot of this name.
-        ConfigurationError: The robot cannot be loaded or read; the message names the package.
-    """
+def _load_from_other_package(name: str) -> Robot:
     point = plug_ins("robots")[name]
     path = f"robot {name!r} of {point.dist.name if point.dist else point.value}"
     try:
@@ -154,5 +150,5 @@ DEFAULT_MODEL = "fr3"
 
 
 def default_robot() -> Robot:
-    """Return the robot that is used for an arm without a model name."""
+    """Return the robot for arms without a model name."""
     return MODELS[DEFAULT_MODEL]

@@ -108,12 +108,12 @@ class ParallelGripper:
     def load(self) -> Load:
         """Gripper with open fingers as one body in the frame of the flange."""
         rotation, origin = self.mount.rotation, np.array(self.mount.position)
-        parts = [_placed(self.body.inertial, origin, rotation)]
+        parts = [_load_in_parent(self.body.inertial, origin, rotation)]
         for finger in self.fingers:
             own = rotation @ finger.origin.rotation
             position = origin + rotation @ np.array(finger.origin.position)
             position = position + own @ (self.upper * np.array(finger.axis))
-            parts.append(_placed(finger.inertial, position, own))
+            parts.append(_load_in_parent(finger.inertial, position, own))
         return combined(parts)
 
     @property
@@ -126,10 +126,7 @@ class ParallelGripper:
 
 
 def corners(solid: Contact) -> NDArray[np.float64]:
-    """Return points that enclose a solid, (8 or 16, 3) [m].
-
-    They are the corners of a block, or of cubes around both ends of a capsule.
-    """
+    """Return the corners of a block, or of cubes around both capsule ends, (8 or 16, 3) [m]."""
     signs = np.array(np.meshgrid(*[(-1.0, 1.0)] * 3)).reshape(3, 8).T
     if isinstance(solid, Block):
         rotation = rotation_from_rpy(solid.roll, 0.0, 0.0)
@@ -137,9 +134,8 @@ def corners(solid: Contact) -> NDArray[np.float64]:
     return np.vstack([np.array(end) + solid.radius * signs for end in (solid.start, solid.end)])
 
 
-def _placed(
+def _load_in_parent(
     inertial: Inertial, position: NDArray[np.float64], rotation: NDArray[np.float64]
 ) -> Load:
-    """Return inertial properties in a parent frame, from the pose of the body in the parent."""
     com = position + rotation @ np.array(inertial.com)
     return Load(inertial.mass, com, rotation @ inertial.inertia @ rotation.T)

@@ -121,21 +121,15 @@ def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
     if tags["operation_mode"] not in tuple("0123456"):
         got = tags["operation_mode"]
         raise ConfigurationError(f"{location}: operation_mode: got {got!r:.40}, allowed 0 to 6")
-    params, motors = _numbers(kind, tags, location)
+    params, motors = _spring_and_motor_params(kind, tags, location)
     return GazeboActuator(tags["joint"], kind, int(tags["operation_mode"]), params, motors)
 
 
-def _numbers(
+def _spring_and_motor_params(
     kind: str, tags: dict[str, str], path: str
 ) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
-    """Return the parameters of the springs and of each motor, by their names in cell files.
-
-    Args:
-        kind: Type of the actuator.
-        tags: Text of each tag of the plug-in.
-        path: File and plug-in, for messages.
-    """
-    springs = {"max_def": "max_deflection", **SPRING_TAGS.get(kind, _own_names(kind))}
+    """Return the spring parameters, then those of each motor, by their names in cell files."""
+    springs = {"max_def": "max_deflection", **SPRING_TAGS.get(kind, _params_as_tags(kind))}
     names: dict[str, tuple[int, str]] = {tag: (0, own) for tag, own in springs.items()}
     sides = ("1_", "2_") if kind in TWO_MOTORS else ("",)
     for motor, side in enumerate(sides, start=1):
@@ -151,7 +145,7 @@ def _numbers(
                 f"{path}: {tag}: unknown tag; known: {', '.join((*ignored, *names))}"
             )
         part, own = names[tag]
-        value = _number(text, f"{path}: {tag}")
+        value = _parse_number(text, f"{path}: {tag}")
         if math.isfinite(value):
             parts[part][own] = value
         elif own not in (
@@ -162,17 +156,13 @@ def _numbers(
     return parts[0], tuple(parts[1:])
 
 
-def _own_names(kind: str) -> dict[str, str]:
-    """Return the parameter names by XML tag for an actuator that the toolbox does not have.
-
-    Each tag of such an actuator is itself the name of a parameter.
-    """
+def _params_as_tags(kind: str) -> dict[str, str]:
+    # Actuators that the toolbox lacks use the names of their parameters as tags.
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 
 
-def _number(text: str, path: str) -> float:
-    """Parse a number, which may have the form ``1.21*pow(10,-6)``."""
-    power = _POWER.match(text)
+def _parse_number(text: str, path: str) -> float:
+    power = _POWER.match(text)  # For example 1.21*pow(10,-6).
     try:
         return float(f"{power.group(1)}e{power.group(2)}") if power else float(text)
     except ValueError:

@@ -93,7 +93,7 @@ def finger_joints(
             f"{tree.path}: moving joints: got {got}, allowed two prismatic ones, one per finger"
         )
     first, second = sorted(sliding, key=lambda joint: joint.mimics is not None)
-    spans = _span(tree, first, None), _span(tree, second, first)
+    spans = _joint_range(tree, first, None), _joint_range(tree, second, first)
     middles = [
         frames[joint.parent][1] @ joint.pose @ _slid(joint.axis * (low + high) / 2.0)
         for joint, (low, high) in zip((first, second), spans)
@@ -115,7 +115,7 @@ def finger_joints(
         fingers.append(
             FingerJoint(
                 joint.child, origin, axis, lower, lower + high - low,
-                *(_limit(tree, joint, key, first) for key in ("velocity", "torque")),
+                *(_joint_limit(tree, joint, key, first) for key in ("velocity", "torque")),
             )
         )  # fmt: skip
     paths = [finger.upper - finger.lower for finger in fingers]
@@ -141,16 +141,12 @@ def _slid(path: Matrix) -> Matrix:
     return pose
 
 
-def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float, float]:
-    """Return minimum and maximum position of a finger joint [m].
-
-    If the joint mimics ``leader`` (the other finger), the limits of ``leader`` determine both.
-    """
+def _joint_range(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float, float]:
     path = f"{tree.path}: joint {joint.name}"
     if abs(float(np.linalg.norm(joint.axis)) - 1.0) > TRAVEL_TOLERANCE:
         raise ConfigurationError(f"{path}: got axis {joint.axis}, allowed a nonzero vector")
     if joint.mimics is None:
-        low, high = (_limit(tree, joint, key, None) for key in ("lower", "upper"))
+        low, high = (_joint_limit(tree, joint, key, None) for key in ("lower", "upper"))
     else:
         name, multiplier, offset = joint.mimics
         if leader is None or name != leader.name or abs(multiplier) != 1.0:
@@ -158,18 +154,14 @@ def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float
                 f"{path}: mimic: got joint {name} times {multiplier:g}, allowed the other "
                 "finger, times 1 or -1"
             )
-        ends = (multiplier * end + offset for end in _span(tree, leader, None))
+        ends = (multiplier * end + offset for end in _joint_range(tree, leader, None))
         low, high = sorted(ends)
     if high <= low:
         raise ConfigurationError(f"{path}: limit: [{low:g}, {high:g}] m leaves no travel")
     return low, high
 
 
-def _limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> float:
-    """Return the limit ``key`` of a finger joint.
-
-    If the joint mimics ``leader`` and lacks the limit, return that of ``leader``.
-    """
+def _joint_limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> float:
     limits = joint.limits
     if key not in limits and joint.mimics is not None and leader is not None:
         limits = leader.limits
@@ -219,7 +211,8 @@ def avoidance_capsules(
         upper: Position of an open finger [m].
     """
     result = [
-        solid if isinstance(solid, Capsule) else _around(corners(solid)) for solid in body.contact
+        solid if isinstance(solid, Capsule) else _capsule_around(corners(solid))
+        for solid in body.contact
     ]
     points = [
         np.array(finger.origin.position)
@@ -228,11 +221,10 @@ def avoidance_capsules(
         for solid in finger.contact
         for q in (lower, upper)
     ]
-    return (*result, _around(np.vstack(points)))
+    return (*result, _capsule_around(np.vstack(points)))
 
 
-def _around(points: Matrix) -> Capsule:
-    """Return a capsule around the bounding box of points, along its longest edge."""
+def _capsule_around(points: Matrix) -> Capsule:
     center, half = (points.max(0) + points.min(0)) / 2.0, np.ptp(points, axis=0) / 2.0
     longest = int(half.argmax())
     radius = float(np.linalg.norm(np.delete(half, longest)))
@@ -247,9 +239,8 @@ GRIPPER_KEYS = ("urdf", "base", "tcp", "mount", "closed_width", "capsules", "vis
 def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> ParallelGripper:
     """Read a gripper from a URDF, and a YAML file with data that it lacks.
 
-    The URDF has a body, and two prismatic joints with limits that move two fingers apart and
-    together. One joint may mimic the other. All other joints are fixed. The collision boxes are
-    the contact geometry. Keys of the YAML file:
+    The URDF has a body, two prismatic finger joints with limits, and fixed joints. One finger
+    joint may mimic the other. Collision boxes are the contact geometry. Keys of the YAML file:
 
     - ``tcp``: Link between the fingertips, fixed to the base; default: ``tcp``.
     - ``urdf``: Path relative to the YAML file.

@@ -27,13 +27,13 @@ _KINDS = {mujoco.mjtJoint.mjJNT_BALL: "ball", mujoco.mjtJoint.mjJNT_FREE: "float
 def read_mjcf(path: Path) -> Tree:
     """Return the bodies, sites and joints of an MJCF file.
 
-    The frame of a body is at the anchor of its joint, along the body's axes; in most files this
-    is the body's own frame. A site counts as a link that is fixed to its body. The torque limit of
-    a joint is ``actuatorfrcrange``, or without it the maximum torque of its actuator.
+    The frame of a body is at the anchor of its joint, along the body's axes. A site counts as a
+    link that is fixed to its body. The torque limit of a joint is ``actuatorfrcrange``, or without
+    it the maximum torque of its actuator.
 
     Raises:
-        ConfigurationError: MuJoCo rejects the file, for example because of a missing mesh. Gravity
-            is not that of the earth, or a body has several joints.
+        ConfigurationError: MuJoCo rejects the file, gravity is not that of the earth, or a body
+            has several joints.
     """
     try:
         check_regular(path, MAX_DESCRIPTION_SIZE)
@@ -107,7 +107,7 @@ def _joint(model: mujoco.MjModel, body: int, anchors: Matrix) -> TreeJoint:
     armature = float(model.dof_armature[model.jnt_dofadr[joint]])
     if armature > 0.0:
         limits["armature"] = armature
-    torque = _torque(model, joint)
+    torque = _torque_limit(model, joint)
     if torque is not None:
         limits["torque"] = torque
     if model.jnt_type[joint] == int(mujoco.mjtJoint.mjJNT_SLIDE):
@@ -117,8 +117,7 @@ def _joint(model: mujoco.MjModel, body: int, anchors: Matrix) -> TreeJoint:
     return TreeJoint(name, kind, *ends, pose, np.array(model.jnt_axis[joint]), limits)
 
 
-def _torque(model: mujoco.MjModel, joint: int) -> float | None:
-    """Return the torque limit of a joint or of its actuator [Nm]; None if neither has one."""
+def _torque_limit(model: mujoco.MjModel, joint: int) -> float | None:
     if model.jnt_actfrclimited[joint]:
         return float(np.abs(model.jnt_actfrcrange[joint]).min())
     on_joint = int(mujoco.mjtTrn.mjTRN_JOINT)

@@ -86,15 +86,14 @@ def overlapping_links(
         for i in range(len(capsules))
         for j in range(i + 2, len(capsules))
         if any(
-            _distance(a, poses[i], b, poses[j]) <= a.radius + b.radius
+            _axis_distance(a, poses[i], b, poses[j]) <= a.radius + b.radius
             for a in capsules[i]
             for b in capsules[j]
         )
     )
 
 
-def _distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
-    """Return the approximate distance of the axes of two capsules, from 21 points each [m]."""
+def _axis_distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
     one, other = (
         np.array(list(_points(c))) @ p[:3, :3].T + p[:3, 3] for c, p in ((a, pose_a), (b, pose_b))
     )
@@ -122,9 +121,9 @@ def plausibility_warnings(path: Path, chain: Chain, limits: ArmLimits) -> Iterat
     r"""Yield warnings on implausible values, each with the usual range.
 
     The radius of gyration of a link with inertia I and mass m is
-    :math:`\sqrt{\operatorname{tr} I / 2 m}`. The torque limit of a revolute joint should exceed
-    half the weight torque of the stretched arm, :math:`\tfrac12 g \sum m_j \ell_j`. Link j after
-    the joint has the mass :math:`m_j` and the path length :math:`\ell_j` from the joint.
+    :math:`\sqrt{\operatorname{tr} I / 2 m}`. A revolute joint should have a torque limit above
+    :math:`\tfrac12 g \sum m_j \ell_j`. Later links j have the masses :math:`m_j` and the path
+    lengths :math:`\ell_j` from the joint.
     """
     for link, body in zip(chain.links[1:], chain.bodies[1:]):
         location = f"{path}: link {link}"
@@ -186,11 +185,10 @@ def read_robot(
 ) -> Robot:
     """Read a robot from a URDF or MJCF, and a YAML file with data that the description lacks.
 
-    The arm is the chain of joints from ``base`` to ``tip``; the description may have other links.
-    Joints are revolute, continuous, prismatic or fixed, along any axis. A link behind a fixed
-    joint becomes a part of its parent. Links keep their names and frames. A link without visual
-    shapes shows its capsules. Values that neither file has are computed from limits and inertia
-    (:mod:`~multipanda_py.robots.extra_data`).
+    The arm is the chain of joints from ``base`` to ``tip``. Joints are revolute, continuous,
+    prismatic or fixed, along any axis. A link behind a fixed joint becomes a part of its parent.
+    A link without visual shapes shows its capsules. Values that neither file has are computed
+    from limits and inertia (:mod:`~multipanda_py.robots.extra_data`).
 
     Args:
         extra: YAML file; it may have ``urdf`` or ``mjcf`` (relative to it), ``base`` and ``tip``.

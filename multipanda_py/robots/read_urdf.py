@@ -116,10 +116,6 @@ def _mimicked(joint: Element, path: str) -> tuple[str, float, float] | None:
 def read_boxes(path: Path, links: Collection[str]) -> dict[str, list[tuple[Matrix, Matrix]]]:
     """Return the collision boxes of links by name: pose in the link, (4, 4), and edges, (3,) [m].
 
-    Args:
-        path: Path of the URDF.
-        links: Names of the links.
-
     Raises:
         ConfigurationError: One of these links has collision geometry that is not a box.
     """

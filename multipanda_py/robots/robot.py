@@ -90,7 +90,6 @@ class Robot:
         friction: Coulomb friction of the joints, (n,) [Nm]; default: zero.
         torque_offset: Constant torque of the joints, (n,) [Nm]; default: zero.
         sections: Link numbers of each section of the arm, such as upper arm, forearm and wrist.
-            Collision avoidance computes distances between two arms for each pair of sections.
         overlapping: Pairs of non-adjacent link numbers whose capsules may touch although the links
             do not.
         hand: Gripper that belongs to the robot, or None.
@@ -98,8 +97,7 @@ class Robot:
             without a command.
         figures: Default values and bounds of controllet parameters, by name, each (n,).
         warnings: Warnings on implausible values of the URDF or MJCF.
-        source: Path of the URDF or MJCF whose visual meshes are shown in simulation, unless links
-            have ``visuals``. None if there is no such file.
+        source: Path of the URDF or MJCF with visual meshes for links without ``visuals``, or None.
 
     Raises:
         ConfigurationError: The length of a list is not the number of joints, or two links or
@@ -179,10 +177,7 @@ class Robot:
 
     @property
     def prismatic_mass(self) -> Vector:
-        """Mass that each prismatic joint moves, including armature, (n,) [kg].
-
-        It is 1 for revolute joints.
-        """
+        """Mass that each prismatic joint moves, with armature, (n,) [kg]; 1 for revolute ones."""
         behind = np.cumsum([link.inertial.mass for link in self.links[:0:-1]])[::-1]
         return np.where(self.limits.slides, behind + self.armature, 1.0)
 
@@ -190,7 +185,7 @@ class Robot:
         """Return the values of a joint limit, or of one of ``figures``, by name, (n,).
 
         Raises:
-            UnknownName: There is no figure or limit with this name.
+            UnknownName: No figure or limit has this name.
         """
         if name in self.figures:
             return self.figures[name]
@@ -215,12 +210,10 @@ class JointFrictionModel:
     :math:`\tau_f` is the torque at the joint velocity :math:`\dot q`. :math:`f_v`, :math:`f_c` and
     :math:`f_o` are damping, friction and torque offset of the robot. The steepness
     :math:`\varphi_2` and the speed offset :math:`\varphi_3` are ``friction_phi_2`` and
-    ``friction_phi_3`` in ``Robot.figures`` (Gaz et al., RA-L 2019). A robot without them has
-    :math:`\varphi_2` = 100 s/rad and :math:`\varphi_3` = 0.
+    ``friction_phi_3`` in ``Robot.figures`` (Gaz et al., RA-L 2019), by default 100 s/rad and 0.
 
     Args:
-        robot: Robot whose damping, friction and torque offset are identified; without
-            identification they are zero.
+        robot: Robot with identified damping, friction and torque offset; zero by default.
     """
 
     def __init__(self, robot: Robot) -> None:

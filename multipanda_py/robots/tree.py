@@ -197,8 +197,8 @@ class Chain:
 def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     """Return the chain from one link of a URDF or MJCF to another one.
 
-    A link behind a fixed joint becomes a part of its parent, even if it is not on the path to the
-    tip. Links behind moving joints that are not on the path are left out.
+    A link behind a fixed joint becomes a part of its parent. Other links that are not on the path
+    are left out.
 
     Raises:
         ConfigurationError: There is no such chain, a joint on it is neither revolute, continuous,
@@ -247,14 +247,9 @@ def fixed_to(
 ) -> Iterator[tuple[str, tuple[int, Matrix]]]:
     """Yield the links that are fixed to a link, directly or through other links.
 
-    Each element has the name of the link, the index of the chain link that it moves with, and its
-    pose in this chain link, (4, 4). Links in ``link_indices`` are left out.
-
-    Args:
-        tree: Tree of links and joints.
-        link: Name of the link.
-        link_indices: Known links by name, including ``link``: index of the chain link, and pose in
-            it.
+    Elements are the link name, the index of the chain link that it moves with, and its pose in
+    this chain link, (4, 4). ``link_indices`` has the same data by name for ``link``, and for links
+    to leave out.
     """
     waiting = [(link, *link_indices[link])]
     while waiting:

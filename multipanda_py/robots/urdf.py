@@ -43,7 +43,7 @@ def add_origin(
     rotation: NDArray[np.float64] | None = None,
     digits: int = 12,
 ) -> None:
-    """Add a pose to an element: position, (3,) [m], and rotation, (3, 3); None for no rotation."""
+    """Add an ``origin`` element: position, (3,) [m], and rotation, (3, 3), if not None."""
     rpy = (0.0, 0.0, 0.0) if rotation is None else rpy_from_rotation(rotation)
     add(parent, "origin", xyz=numbers(np.asarray(position), digits), rpy=numbers(rpy, digits))
 
@@ -51,7 +51,7 @@ def add_origin(
 def add_joint_origin(
     joint: Element, position: ArrayLike, rotation: NDArray[np.float64] | None = None
 ) -> None:
-    """Add the pose of a joint with 15 digits, because errors of angles add up along the arm."""
+    """Add the ``origin`` of a joint with 15 digits, because angle errors add up along the arm."""
     add_origin(joint, position, rotation, digits=15)
 
 
@@ -131,8 +131,8 @@ def arm_urdf(arm: ArmDescription, *, plain: bool = False, shapes: bool = True) -
 
     Args:
         arm: Description of the arm.
-        plain: True to write continuous joints as revolute ones, because pinocchio represents
-            continuous joints by cosine and sine.
+        plain: True to write continuous joints as revolute ones, as pinocchio needs for one
+            position per joint.
         shapes: True to include visual and collision geometry.
     """
     return cell_urdf((arm,), name=arm.name, plain=plain, shapes=shapes)
@@ -146,8 +146,7 @@ def cell_urdf(
     Args:
         arms: Arms, each with its base pose; names must differ.
         name: Name of the robot element.
-        plain: True to write continuous joints as revolute ones, because pinocchio represents
-            continuous joints by cosine and sine.
+        plain: True to write continuous joints as revolute ones, as for :func:`arm_urdf`.
         shapes: True to include visual and collision geometry.
 
     Raises:

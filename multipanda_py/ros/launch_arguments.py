@@ -41,8 +41,6 @@ def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
 def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
     """Return the probable correction of each misspelt argument, by the misspelt name.
 
-    Unknown names that are similar to no known name are omitted.
-
     Args:
         names: Names of the given arguments.
         known: Names of the arguments that exist.

@@ -91,9 +91,9 @@ def make_launch_description(
 
     def actions(context: LaunchContext) -> list[Action]:
         known = [name for name, *_ in arguments]
-        if _is_launched_itself(context):
+        if _is_top_level_launch(context):
             refuse_strangers(context.argv, known)
-        _warn_of_misspelt(context, known)
+        _warn_of_misspelt_arguments(context, known)
         chosen = {name: LaunchConfiguration(name).perform(context) for name, *_ in arguments}
         return [
             *_discovery(chosen["discovery_range"]),
@@ -107,17 +107,14 @@ def make_launch_description(
     return LaunchDescription([*declared, OpaqueFunction(function=actions)])
 
 
-def _is_launched_itself(context: LaunchContext) -> bool:
-    """Return True if the user launches this file, not another launch file that includes it."""
+def _is_top_level_launch(context: LaunchContext) -> bool:
+    # Another launch file can include this one; it is then not on the command line.
     own = Path(str(context.get_locals_as_dict().get("current_launch_file_path", ""))).name
     return any(Path(word).name == own for word in sys.argv)
 
 
-def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
-    """Warn if another launch file sets misspelt arguments.
-
-    Launch passes every value on to all included files, and does not report unused ones.
-    """
+def _warn_of_misspelt_arguments(context: LaunchContext, known: Sequence[str]) -> None:
+    # Launch passes every value on to all included files, and does not report unused ones.
     configurations = context.launch_configurations
     for name, near in misspelt(configurations, known).items():
         get_logger("multipanda_py").warning(
@@ -135,12 +132,6 @@ def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
 def _nodes(
     chosen: Mapping[str, str], overrides: Overrides, planner: Planner | None
 ) -> list[Action]:
-    """Return the nodes of the cell, of its transforms and, if requested, of MoveIt and RViz.
-
-    Raises:
-        ConfigurationError: If MoveIt, RViz or the cell file is missing, or an argument does not
-            fit the cell. No process is started then.
-    """
     installed = get_packages_with_prefixes()
     if planner is not None and MOVE_GROUP not in installed:
         raise ConfigurationError(
@@ -154,18 +145,18 @@ def _nodes(
     refuse_namespace(chosen["namespace"])
     file = str(cell_file(chosen["config_file"]))
     config = CellConfig.from_yaml(file, chosen["namespace"])
-    parameters = {**overrides(chosen, config), **_renamed(chosen["cell_name"])}
+    parameters = {**overrides(chosen, config), **_cell_name_parameter(chosen["cell_name"])}
     layout, beside = "cell.rviz", []
     started: list[Action] = []
     if planner is not None:
         planning = planner(chosen, config)
-        layout, beside = "moveit.rviz", [_plain(planning.parameters)]
+        layout, beside = "moveit.rviz", [_with_xml_as_string(planning.parameters)]
         started.append(_node(chosen, MOVE_GROUP, "move_group", parameters=beside))
         if PLANNING_PACKAGES in installed:
-            started.append(_scene_publisher(chosen, planning.scene, beside))
+            started.append(_scene_sender(chosen, planning.scene, beside))
     if chosen.get("start_cell", "true") == "true":
         started.extend(
-            _cell(chosen, file, config, parameters, "robot_state_publisher" in installed)
+            _cell_nodes(chosen, file, config, parameters, "robot_state_publisher" in installed)
         )
     if chosen["use_rviz"] == "true":
         path = Path(get_package_share_directory("multipanda_py")) / "config/layouts" / layout
@@ -173,8 +164,7 @@ def _nodes(
     return started
 
 
-def _scene_publisher(chosen: Mapping[str, str], scene: str, parameters: list[Any]) -> Node:
-    """Return the node that sends the obstacles to ``move_group`` once, from a temporary file."""
+def _scene_sender(chosen: Mapping[str, str], scene: str, parameters: list[Any]) -> Node:
     with tempfile.NamedTemporaryFile("w", suffix=".scene", delete=False) as file:
         file.write(scene)
     remove = OpaqueFunction(function=lambda _: Path(file.name).unlink(missing_ok=True))
@@ -184,37 +174,28 @@ def _scene_publisher(chosen: Mapping[str, str], scene: str, parameters: list[Any
     )  # fmt: skip
 
 
-def _renamed(name: str) -> dict[str, Any]:
-    """Return the parameter that renames the cell; empty for an empty name.
-
-    Raises:
-        ConfigurationError: If the name is not valid.
-    """
+def _cell_name_parameter(name: str) -> dict[str, Any]:
     if not name:
         return {}
+    # Raise ConfigurationError for an invalid name.
     CellConfig.from_dict({"cell": {"name": name}, "arms": {"arm": {}}})
     return {"cell.name": ParameterValue(name, value_type=str)}
 
 
-def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Mark XML texts in parameters as strings, so that launch does not parse them as YAML."""
+def _with_xml_as_string(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: ParameterValue(value, value_type=str) if str(value).startswith("<?xml") else value
         for name, value in parameters.items()
     }
 
 
-def _cell(
+def _cell_nodes(
     chosen: Mapping[str, str],
     file: str,
     config: CellConfig,
     parameters: Mapping[str, Any],
     has_publisher: bool,
 ) -> list[Action]:
-    """Return the cell's node ``multimode_controller`` and, if used, robot_state_publisher.
-
-    robot_state_publisher is used if it is installed and the cell sets no ``tf_rate``.
-    """
     # The node itself publishes /tf if robot_state_publisher is not installed or the cell sets
     # ``tf_rate``.
     remote = (
@@ -225,7 +206,7 @@ def _cell(
     silent = {"cell.tf_rate": 0.0} if remote else {}
     own = [file, {**silent, **parameters}]
     started: list[Action] = [
-        _node(chosen, "multipanda_py", "multimode_controller", parameters=own, on_exit=_end_all)
+        _node(chosen, "multipanda_py", "multimode_controller", parameters=own, on_exit=_end_launch)
     ]
     if remote:
         urdf = ParameterValue(cell_urdf(describe_arms(config), config.cell.name), value_type=str)
@@ -234,12 +215,8 @@ def _cell(
     return started
 
 
-def _end_all(event: Any, context: LaunchContext) -> list[Action]:
-    """Return the actions that end the launch after its cell.
-
-    Raises:
-        LoopError: If the cell has failed. The launch then stops all processes and returns 1.
-    """
+def _end_launch(event: Any, context: LaunchContext) -> list[Action]:
+    # After the error launch stops all processes and returns 1.
     if event.returncode and not context.is_shutdown:
         code = event.returncode
         how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
@@ -248,7 +225,7 @@ def _end_all(event: Any, context: LaunchContext) -> list[Action]:
 
 
 def _node(chosen: Mapping[str, str], package: str, program: str = "", **more: Any) -> Node:
-    """Return a node that ends with the launch, even if the launch is killed or fails."""
+    # The process also ends if the launch is killed.
     ends_with_launch = "setpriv --pdeathsig INT --" if shutil.which("setpriv") else None
     return Node(
         package=package,

@@ -50,8 +50,8 @@ _TYPES = {
 def visual_shapes(robot: Robot) -> tuple[tuple[Placed, ...], ...]:
     """Return the visual shapes of every link in the robot's URDF or MJCF file.
 
-    Each shape has its pose in the link, (4, 4). Links have no shapes if the robot has no such
-    file, or if a mesh file is missing.
+    Each shape has its pose in the link, (4, 4). Without such a file, or if a mesh file is missing,
+    links have no shapes.
     """
     if robot.source is None:
         return ((),) * len(robot.links)
@@ -77,7 +77,7 @@ def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Mat
 
     Args:
         spec: MuJoCo model.
-        body: Body that receives the shape: the link, or a link to which it is fixed.
+        body: Body of the link, or of a link to which it is fixed.
         shape: Shape in the frame of the link.
         pose: Pose of the link in the body, (4, 4).
     """
@@ -101,10 +101,7 @@ def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Mat
 
 
 class MeshLibrary:
-    """Visual meshes of the links of an FR3, from ``franka_fr3/assets`` of MuJoCo Menagerie.
-
-    Link i has the file ``link<i>.obj`` or several files ``link<i>_<part>.obj``.
-    """
+    """Visual meshes of the links of an FR3, from ``franka_fr3/assets`` of MuJoCo Menagerie."""
 
     def __init__(self, folder: Path) -> None:
         """Find the mesh files of link 0 to link 7.
@@ -117,6 +114,7 @@ class MeshLibrary:
         """
         self._files: list[list[Path]] = []
         self._known: set[str] = set()
+        # Link i has the file link<i>.obj or several files link<i>_<part>.obj.
         for i in range(len(LINK_CAPSULES)):
             parts = sorted(folder.glob(f"link{i}.obj")) + sorted(folder.glob(f"link{i}_*.obj"))
             if not parts:
@@ -127,13 +125,7 @@ class MeshLibrary:
             self._files.append(parts)
 
     def add_visuals(self, spec: mujoco.MjSpec, body: mujoco.MjsBody, index: int) -> None:
-        """Add the meshes of a link to its body.
-
-        Args:
-            spec: MuJoCo model.
-            body: Body of the link.
-            index: Index of the link, 0 for the base.
-        """
+        """Add the meshes of link ``index``, 0 for the base, to its body."""
         for path in self._files[index]:
             name = f"mesh_{path.stem}"
             if name not in self._known:
@@ -175,25 +167,25 @@ def add_arm(
     kind, gravcomp = arm.robot, float(bool(arm.compensates_gravity))
     body = put(spec.worldbody.add_body(), name=arm.base_frame)
     put(body, pos=arm.position_base_in_world, quat=quaternion(arm.rotation_base_in_world))
-    _fill_link(spec, arm, body, 0, materials, library)
+    _add_inertia_and_geometry(spec, arm, body, 0, materials, library)
     for i, joint in enumerate(kind.joints):
         name = arm.prefix + kind.links[i + 1].name
         body = put(body.add_body(), name=name, gravcomp=gravcomp)
         put(body, pos=np.array(joint.origin.position), quat=quaternion(joint.origin.rotation))
         _add_joint(spec, arm, body, i)
-        _fill_link(spec, arm, body, i + 1, materials, library)
+        _add_inertia_and_geometry(spec, arm, body, i + 1, materials, library)
     origin = kind.flange.origin
     flange = put(body.add_body(), name=arm.flange_frame, pos=np.array(origin.position))
     put(flange, quat=quaternion(origin.rotation))
     put(flange.add_site(), name=arm.flange_frame, size=np.full(3, 0.005), group=4)
     if arm.gripper is not None:
-        _add_hand(spec, arm.prefix, arm.gripper, flange, materials, gravcomp)
+        _add_gripper(spec, arm.prefix, arm.gripper, flange, materials, gravcomp)
     if arm.tool is not None:
         _add_tool(arm.prefix, arm.tool, flange, materials, gravcomp)
-    _add_excludes(spec, arm)
+    _exclude_overlapping_links(spec, arm)
 
 
-def _fill_link(
+def _add_inertia_and_geometry(
     spec: mujoco.MjSpec,
     arm: ArmDescription,
     body: mujoco.MjsBody,
@@ -201,7 +193,6 @@ def _fill_link(
     materials: Materials,
     library: MeshLibrary | None,
 ) -> None:
-    """Add inertia, visual and contact geometry of a link."""
     link = arm.robot.links[index]
     set_inertial(body, link.inertial)
     own = visual_shapes(arm.robot)[index]
@@ -218,33 +209,36 @@ def _fill_link(
         add_contact_capsule(body, capsule, f"{arm.prefix}{link.name}_capsule{i}")
 
 
-def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i: int) -> None:
-    """Add joint i of the arm, counted from 0, and its motor."""
-    name, limits = arm.joint_names[i], arm.limits
-    kind = mujoco.mjtJoint.mjJNT_SLIDE if limits.slides[i] else mujoco.mjtJoint.mjJNT_HINGE
+def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, index: int) -> None:
+    name, limits = arm.joint_names[index], arm.limits
+    kind = mujoco.mjtJoint.mjJNT_SLIDE if limits.slides[index] else mujoco.mjtJoint.mjJNT_HINGE
     joint = put(body.add_joint(), name=name, type=kind)
-    put(joint, axis=np.array(arm.robot.joints[i].axis), armature=float(arm.robot.armature[i]))
-    if not limits.endless[i]:
-        put(joint, limited=True, range=np.array([limits.lower[i], limits.upper[i]]))
+    put(
+        joint,
+        axis=np.array(arm.robot.joints[index].axis),
+        armature=float(arm.robot.armature[index]),
+    )
+    if not limits.endless[index]:
+        put(joint, limited=True, range=np.array([limits.lower[index], limits.upper[index]]))
     # In MuJoCo 4 the damping is a polynomial, in earlier versions a number. Writing to the first
     # element works in both.
     damping = np.zeros_like(joint.damping)
-    damping.flat[0] = arm.joint_damping[i]
+    damping.flat[0] = arm.joint_damping[index]
     put(joint, damping=damping if damping.ndim else float(damping))
-    put(joint, frictionloss=float(arm.joint_frictionloss[i]), solimp_friction=STICKING_SOLIMP)
+    put(joint, frictionloss=float(arm.joint_frictionloss[index]), solimp_friction=STICKING_SOLIMP)
     put(joint, solref_friction=sticking_solref(spec.option.timestep))
-    span = np.array([-limits.torque[i], limits.torque[i]])
+    span = np.array([-limits.torque[index], limits.torque[index]])
     motor = put(spec.add_actuator(), name=name, target=name)
     put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     put(motor, ctrllimited=True, ctrlrange=span, forcelimited=True, forcerange=span)
-    offset = float(arm.robot.torque_offset[i])
+    offset = float(arm.robot.torque_offset[index])
     # The simulated torque sensor reads the control of the motor. The actuator's bias subtracts
     # ``torque_offset`` from the torque that the joint receives.
     if offset:
         put(motor, biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=np.array([-offset] + [0.0] * 9))
 
 
-def _add_hand(
+def _add_gripper(
     spec: mujoco.MjSpec,
     prefix: str,
     gripper: ParallelGripper,
@@ -252,46 +246,29 @@ def _add_hand(
     materials: Materials,
     gravcomp: float,
 ) -> None:
-    """Add a gripper, its fingers with their servos, and the site of its end effector.
-
-    Args:
-        spec: MuJoCo model.
-        prefix: Prefix of the names of the arm.
-        gripper: Description of the gripper.
-        flange: Body of the flange.
-        materials: Materials of the visual shapes.
-        gravcomp: Fraction of the weight that MuJoCo compensates, 0 or 1.
-    """
     hand = put(flange.add_body(), name=f"{prefix}hand", gravcomp=gravcomp)
     put(hand, pos=np.array(gripper.mount.position), quat=quaternion(gripper.mount.rotation))
-    _fill_gripper_body(hand, f"{prefix}hand", gripper.body, materials)
+    _add_gripper_body(hand, f"{prefix}hand", gripper.body, materials)
     tcp = put(hand.add_site(), name=f"{prefix}hand_tcp", pos=np.array(gripper.tcp.position))
     put(tcp, quat=quaternion(gripper.tcp.rotation), size=np.full(3, 0.005), group=4)
-    moving = FINGER_ARMATURE + max(finger.inertial.mass for finger in gripper.fingers)
+    # Mass of a finger and its drive [kg].
+    moving_mass = FINGER_ARMATURE + max(finger.inertial.mass for finger in gripper.fingers)
     for i, (side, finger) in enumerate(zip(("left", "right"), gripper.fingers), start=1):
         body = put(hand.add_body(), name=f"{prefix}{side}finger", gravcomp=gravcomp)
         put(body, pos=np.array(finger.origin.position), quat=quaternion(finger.origin.rotation))
-        _fill_gripper_body(body, f"{prefix}{side}finger", finger, materials)
+        _add_gripper_body(body, f"{prefix}{side}finger", finger, materials)
         name = f"{prefix}finger_joint{i}"
         joint = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_SLIDE)
         put(joint, axis=np.array(finger.axis), limited=True, armature=FINGER_ARMATURE)
         span = np.array([gripper.lower, gripper.upper])
         put(joint, range=span, solref_limit=np.array(STOP_SOLREF))
-        _add_servo(spec, name, gripper, moving)
-    _add_belt(spec, prefix, moving)
+        _add_finger_servo(spec, name, gripper, moving_mass)
+    _add_finger_belt(spec, prefix, moving_mass)
 
 
-def _fill_gripper_body(
+def _add_gripper_body(
     body: mujoco.MjsBody, name: str, part: GripperBody, materials: Materials
 ) -> None:
-    """Add inertia, visual and contact geometry of a gripper's body or finger.
-
-    Args:
-        body: MuJoCo body of this part of the gripper.
-        name: Name of the MuJoCo body.
-        part: Description of the gripper's body or finger.
-        materials: Materials of the visual shapes.
-    """
     set_inertial(body, part.inertial)
     for shape in part.visuals:
         materials.add_visual(body, shape)
@@ -307,40 +284,27 @@ def contact_name(name: str, part: GripperBody, i: int) -> str:
     return f"{name}_{kind}{i}"
 
 
-def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving: float) -> None:
-    """Add the position servo of a finger joint.
-
-    Args:
-        spec: MuJoCo model.
-        joint: Name of the finger joint.
-        gripper: Gripper with its limits of opening and force.
-        moving: Mass of the finger and its drive [kg].
-    """
-    servo = put(spec.add_actuator(), name=joint, target=joint)
+def _add_finger_servo(
+    spec: mujoco.MjSpec, finger_joint: str, gripper: ParallelGripper, moving_mass: float
+) -> None:
+    servo = put(spec.add_actuator(), name=finger_joint, target=finger_joint)
     put(servo, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED)
     put(servo, biastype=mujoco.mjtBias.mjBIAS_AFFINE)
     gain, bias = np.zeros(10), np.zeros(10)
     gain[0] = FINGER_STIFFNESS
-    bias[1:3] = -FINGER_STIFFNESS, -2.0 * np.sqrt(FINGER_STIFFNESS * moving)
+    bias[1:3] = -FINGER_STIFFNESS, -2.0 * np.sqrt(FINGER_STIFFNESS * moving_mass)
     put(servo, gainprm=gain, biasprm=bias)
     put(servo, ctrllimited=True, ctrlrange=np.array([gripper.lower, gripper.upper]))
     put(servo, forcelimited=True, forcerange=np.array([-gripper.force, gripper.force]))
 
 
-def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
-    """Add the spring that couples both fingers of a gripper like a belt.
-
-    Args:
-        spec: MuJoCo model.
-        prefix: Prefix of the names of the arm.
-        mass: Mass of a finger and its drive [kg].
-    """
+def _add_finger_belt(spec: mujoco.MjSpec, prefix: str, moving_mass: float) -> None:
     belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
     for number, side in ((1, 1.0), (2, -1.0)):
         belt.wrap_joint(f"{prefix}finger_joint{number}", side)
     # A larger stiffness would be unstable in explicit steps.
-    stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)
-    damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * mass)
+    stiffness = min(BELT_STIFFNESS, moving_mass / spec.option.timestep**2)
+    damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * moving_mass)
     for name, value in (("stiffness", stiffness), ("damping", damping)):
         # In MuJoCo 4 the attribute is a polynomial, in earlier versions a number. Writing to the
         # first element works in both.
@@ -352,7 +316,6 @@ def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
 def _add_tool(
     prefix: str, tool: Tool, flange: mujoco.MjsBody, materials: Materials, gravcomp: float
 ) -> None:
-    """Add the tool and the site of its end effector."""
     body = put(flange.add_body(), name=f"{prefix}tool", gravcomp=gravcomp)
     if tool.mass > 0.0:
         set_inertia(body, tool.mass, tool.com_in_flange, tool.inertia)
@@ -370,22 +333,16 @@ def _add_tool(
 
 
 def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> None:
-    """Let each arm collide only with its own copy of a base link that several arms share.
-
-    The scene has one copy of such a base link for each arm.
-    """
+    """Let each arm collide only with its own copy of a base link that several arms share."""
     for one, other in permutations(arms, 2):
         for name in other.capsules if one.shares_base(other) else ():
             if name != other.base_frame:
                 put(spec.add_exclude(), bodyname1=one.base_frame, bodyname2=name)
 
 
-def _add_excludes(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
-    """Disable collisions between links of an arm whose contact geometry overlaps by design.
-
-    These are successive links, whose capsules overlap at the joint, and links that the robot model
-    declares as overlapping. Gripper and tool count as parts of the last link.
-    """
+def _exclude_overlapping_links(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
+    # Capsules of successive links overlap at the joint, others if the robot model declares it.
+    # Gripper and tool count as parts of the last link.
     link_index = {link.name: i for i, link in enumerate(arm.robot.links)}
     link_index |= dict.fromkeys(_ON_FLANGE, arm.n_joints)
     present = [b for b in link_index if f"{arm.prefix}{b}" in arm.link_names]

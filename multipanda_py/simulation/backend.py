@@ -53,7 +53,7 @@ from multipanda_py.simulation.scene_mjcf import add_cameras, build_scene
 from multipanda_py.simulation.world import (
     World,
     WorldState,
-    diverged,
+    divergence_message,
     install_warning_handler,
     start_contacts,
     was_reset,
@@ -72,8 +72,8 @@ class SavedMujoco:
         world: State of MuJoCo.
         drives: Attributes that change at run time, by arm, drivetrain stage and name.
         grippers: Result of :meth:`.SimGripper.save` for each gripper.
-        servos: Servos of arms with the command interface ``position`` or ``velocity``, by index of
-            the arm among the simulated arms.
+        servos: Servos of arms with the command interface ``position`` or ``velocity``, by index
+            among the simulated arms.
         springs: State of the springs and motors of compliant arms; None without compliant arms.
     """
 
@@ -84,36 +84,25 @@ class SavedMujoco:
     springs: SavedSprings | None
 
 
-def _motors_of(
-    joints: tuple[Vector, Vector], springs: SpringTorqueSensors | None
+def _motor_state(
+    joint_state: tuple[Vector, Vector], springs: SpringTorqueSensors | None
 ) -> tuple[Vector, Vector]:
-    """Return positions [rad] and velocities [rad/s] of an arm's motors, (n,) each.
-
-    Args:
-        joints: Positions and velocities of the joints; returned for an arm with rigid joints.
-        springs: Springs of elastic joints; None for an arm with rigid joints.
-    """
-    return joints if springs is None else springs.motors
+    """Return positions [rad] and velocities [rad/s] of an arm's motors, (n,) each."""
+    return joint_state if springs is None else springs.motors
 
 
 class Mujoco(Backend[FrankaSettings]):
     """Simulation of all arms with the backend ``mujoco``, in one shared MuJoCo scene.
 
     MuJoCo compensates the weight of arms with ``compensates_gravity: true``. For other arms the
-    loop adds the gravity torque.
-
-    The estimated external torques of an arm include the torque that carries the load in its robot
-    settings. If the simulated arm has this load, the weight of the load cancels this torque.
-
-    The :class:`.Drivetrain` of an arm contains all its imperfections. With elastic joints, a cycle
-    consists of several short simulation steps. With compliant actuators, :class:`.CompliantWorld`
-    advances the simulation.
+    loop adds the gravity torque. The estimated external torques of an arm include the torque that
+    carries the load in its robot settings.
 
     Attributes:
         model: MuJoCo model, after :meth:`connect`.
         data: MuJoCo data, after :meth:`connect`. Thread: control.
         world: Access to bodies between two cycles, after :meth:`connect`.
-        drives: Drivetrain of every arm, after :meth:`connect`.
+        drives: Drivetrain of every arm, with all its imperfections, after :meth:`connect`.
         robots: Simulated robot controller of every arm, after :meth:`connect`.
         compliant: Springs of arms with compliant actuators, after :meth:`connect`; None without
             such arms.
@@ -239,7 +228,7 @@ class Mujoco(Backend[FrankaSettings]):
             )
             self.robots.append(robot)
             own = (self._q[-1], self._dq[-1])
-            self._motors.append(partial(_motors_of, own, springs))
+            self._motors.append(partial(_motor_state, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if compliant_joints:
                 # The robot knows the scaled inertia of its arm, so it compensates the scaled
@@ -294,7 +283,7 @@ class Mujoco(Backend[FrankaSettings]):
 
         Args:
             arm: Index of the arm in the cell.
-            number: Number of the command, which is written to ``state.gripper[0]``.
+            number: Number of the command, for ``state.gripper[0]``.
             record: Action and its values, in the format of :attr:`.GripperCommand.record`.
         """
         gripper = self._grippers[self.arms.index(arm)]
@@ -320,8 +309,8 @@ class Mujoco(Backend[FrankaSettings]):
         """Copy joint states, torques, external torques and object poses from the simulation.
 
         Args:
-            fresh: Indices in the cell of the arms that the loop updates in this cycle. If the
-                first simulated arm is not among them, nothing is read.
+            fresh: Indices in the cell of the arms that the loop updates in this cycle. Without the
+                first simulated arm, nothing is read.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -347,8 +336,8 @@ class Mujoco(Backend[FrankaSettings]):
         """Apply the torques and advance the simulation by one period.
 
         Args:
-            fresh: Indices in the cell of the arms that the loop updates in this cycle. If the
-                first simulated arm is not among them, nothing happens.
+            fresh: Indices in the cell of the arms that the loop updates in this cycle. Without the
+                first simulated arm, nothing happens.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -370,13 +359,12 @@ class Mujoco(Backend[FrankaSettings]):
             self.compliant.command()
             self.compliant.step(self.steps)
         if was_reset(self.data, before):
-            raise BackendError(diverged("the simulation diverged and was reset"))
+            raise BackendError(divergence_message("the simulation diverged and was reset"))
 
     def faults(self) -> list[tuple[int, str]]:
-        """Return the faults of arms since the last call: index of the arm, and reason.
+        """Return index of the arm and reason for each fault since the last call.
 
-        An arm has a fault if an external torque or wrench has exceeded a collision threshold, or
-        if its compliant actuators have rejected a command.
+        Causes are exceeded collision thresholds and rejected commands of compliant actuators.
         """
         faults = []
         for index, robot in zip(self.arms, self.robots):
@@ -402,8 +390,7 @@ class Mujoco(Backend[FrankaSettings]):
     def switch_interface(self, arm: int, interface: str) -> None:
         """Switch the command interface of an arm.
 
-        With ``position`` or ``velocity``, a :class:`.JointServo` computes the torques from the
-        commands. With ``effort``, commanded torques are applied without a servo.
+        With ``position`` or ``velocity``, a :class:`.JointServo` computes the torques.
 
         Args:
             arm: Index of the arm in the cell.
@@ -432,12 +419,13 @@ class Mujoco(Backend[FrankaSettings]):
         """Set pose and twist of a movable object.
 
         Args:
-            record: Index of the object, position, quaternion x y z w and twist, (14,).
+            record: Index of the object, position [m], quaternion x y z w, and twist [m/s, rad/s],
+                (14,).
         """
         obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         self.world.set_pose(self._movable_objects[obj], pose, record[8:])
-        self._show(obj)
+        self._copy_object_pose(obj)
 
     def find_penetration(self, record: Vector) -> tuple[str, float] | None:
         """Return the arm that an object would penetrate at a pose, or None.
@@ -446,20 +434,19 @@ class Mujoco(Backend[FrankaSettings]):
             record: Index and pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            Name of the arm, and penetration depth [m]; None without penetration.
+            Name of the arm, and penetration depth [m].
         """
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         return self._presence.overlap(int(record[0]), pose, only_arms=True)
 
     def spawn_object(self, record: Vector) -> tuple[str, float] | None:
-        """Add an absent object to the scene, unless another body is at its pose.
+        """Add an absent object to the scene, unless it would penetrate another body.
 
         Args:
             record: Index, pose and twist of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            None if the object was added. Otherwise the name of the body that it would penetrate at
-            this pose, and the penetration depth [m].
+            None if the object was added; otherwise name of the other body and depth [m].
         """
         obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
@@ -470,20 +457,15 @@ class Mujoco(Backend[FrankaSettings]):
         return None
 
     def delete_object(self, object_index: int) -> None:
-        """Remove a movable object, by its index, from the scene."""
+        """Remove a movable object from the scene."""
         self._presence.deactivate(object_index)
-        self._show(object_index)
+        self._copy_object_pose(object_index)
 
-    def _show(self, index: int) -> None:
-        """Copy the current pose of a movable object to :attr:`objects`.
-
-        Args:
-            index: Index of the object.
-        """
-        self.objects[index] = self._presence.pose(index)
+    def _copy_object_pose(self, object_index: int) -> None:
+        self.objects[object_index] = self._presence.pose(object_index)
 
     def load(self, saved: object, seed: int | None = None) -> None:
-        """Restore the result of :meth:`save`.
+        """Restore a state from :meth:`save`.
 
         Args:
             saved: Saved state.

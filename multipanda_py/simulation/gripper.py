@@ -32,13 +32,12 @@ class SimGripper:
 
     The set point :math:`q_d` for the opening :math:`q` of each finger moves towards its goal at
     :math:`v / 2`, half the commanded speed of the width. When the fingers are blocked, it moves
-    faster, so that the fingers soon press. The set point is ahead of the fingers by at most the
-    distance at which the servo exerts the commanded force F,
+    faster. Its distance from the fingers is limited to that at which the servo exerts the
+    commanded force F,
 
     .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm} .
 
-    Here k and d are stiffness and damping of the servo. F is also its force limit, so fingers that
-    an object blocks press with F.
+    Here k and d are stiffness and damping of the servo. F is also its force limit.
 
     Args:
         model: Compiled scene; the force limits of this gripper's actuators change while it runs.
@@ -103,7 +102,7 @@ class SimGripper:
         return self._force_range.copy(), save_fields(self, self.CHANGING)
 
     def load(self, saved: tuple[Vector, dict[str, object]]) -> None:
-        """Restore the result of :meth:`save`."""
+        """Restore a state from :meth:`save`."""
         self._force_range[:] = saved[0]
         load_fields(self, saved[1])
 
@@ -118,24 +117,24 @@ class SimGripper:
         answer = self._answer
         answer[0], answer[1] = number, Outcome.MOVING
         if command.action is Action.STOP:
-            self._stop()
+            self._stop_motion()
             answer[1] = Outcome.SUCCEEDED
             return
         self._command = command
         answer[2] = 0
         if command.action is Action.HOMING:
             both_ends = [self._gripper.lower, self._gripper.upper]
-            self._aim(both_ends, self._move_force, self._gripper.speed)
+            self._move_to(both_ends, self._move_force, self._gripper.speed)
         elif command.action is Action.MOVE:
-            self._aim([command.width / 2.0], self._move_force, command.speed)
+            self._move_to([command.width / 2.0], self._move_force, command.speed)
         else:
             # Even at closed fingers the servo must exert the commanded force, so its goal lies
             # beyond them.
             closed = self._gripper.lower - command.force / self._stiffness - 1e-3
-            self._aim([closed], command.force, command.speed)
+            self._move_to([closed], command.force, command.speed)
 
     def step(self) -> None:
-        """Move the set point of the fingers for one period, and end the command if it is done."""
+        """Move the set point of the fingers for one period, and end a completed command."""
         opening = (self.fingers.item(0) + self.fingers.item(1)) / 2.0
         goal = self._goals[0]
         displacement = goal - self._set_point
@@ -149,28 +148,23 @@ class SimGripper:
             waits = False
         self._control[:] = self._set_point
         if self._remaining_cycles:
-            self._check_end(opening, goal, waits)
+            self._end_if_done(opening, goal, waits)
         elif self._answer[2] and not self._command.holds(2.0 * opening):
             self._answer[2] = 0  # The grasped object was lost, so nothing is reported as grasped.
 
-    def _check_end(self, opening: float, goal: float, waits: bool) -> None:
-        """Go to the next goal or end the command, once the fingers rest or the time is over.
-
-        Args:
-            opening: Half the current width [m].
-            goal: Half the width to reach [m].
-            waits: True if the set point of the fingers does not move.
-        """
+    def _end_if_done(self, opening: float, goal_opening: float, set_point_rests: bool) -> None:
         speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
         self._resting_cycles = self._resting_cycles + 1 if abs(speed) < self._rest_speed else 0
         self._remaining_cycles -= 1
-        if (self._resting_cycles < self._min_rest_cycles or not waits) and self._remaining_cycles:
+        if (
+            self._resting_cycles < self._min_rest_cycles or not set_point_rests
+        ) and self._remaining_cycles:
             return
         if len(self._goals) > 1:
-            self._aim(self._goals[1:], self._move_force, self._gripper.speed)
+            self._move_to(self._goals[1:], self._move_force, self._gripper.speed)
             return
         self._remaining_cycles = self._resting_cycles = 0
-        arrived = 2.0 * abs(opening - goal) < WIDTH_TOLERANCE
+        arrived = 2.0 * abs(opening - goal_opening) < WIDTH_TOLERANCE
         if self._command.action is Action.GRASP:
             stopped = 2.0 * (opening - self._gripper.lower) > WIDTH_TOLERANCE
             done = stopped and self._command.holds(2.0 * opening)
@@ -185,28 +179,22 @@ class SimGripper:
                 self._control[:] = opening
         self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
 
-    def _aim(self, goals: list[float], force: float, speed: float) -> None:
-        """Start to move the fingers to one or several openings, one after another.
-
-        Args:
-            goals: Openings, which are half of the widths [m].
-            force: Maximum force of each finger [N].
-            speed: Speed of the width, twice that of a finger [m/s].
-        """
-        self._goals = goals
+    def _move_to(self, goal_openings: list[float], max_force: float, width_speed: float) -> None:
+        # An opening is half of a width. The speed of the width is twice that of a finger.
+        self._goals = goal_openings
         self._set_point = float(np.mean(self.fingers))
-        finger = speed / 2.0
+        finger = width_speed / 2.0
         self._step = finger * self._period
-        self._max_lead = (force + self._damping * finger) / self._stiffness + 1e-3
+        self._max_lead = (max_force + self._damping * finger) / self._stiffness + 1e-3
         self._press_step = max(self._step, self._max_lead * self._period / FORCE_RISE_TIME)
         self._rest_speed = 0.2 * min(finger, 0.01)
-        self._force_range[:] = -force, force
-        distance = abs(goals[0] - self._set_point)
+        self._force_range[:] = -max_force, max_force
+        distance = abs(goal_openings[0] - self._set_point)
         self._resting_cycles = 0
         self._remaining_cycles = round((distance / finger + GRACE_TIME) / self._period)
         self.is_active = True
 
-    def _stop(self) -> None:
+    def _stop_motion(self) -> None:
         """Stop a motion at the current opening; fingers that hold an object continue to press."""
         if self._remaining_cycles:
             self._remaining_cycles = 0

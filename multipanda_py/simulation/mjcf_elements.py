@@ -32,14 +32,8 @@ _SHININESS = {"shell": 0.55, "metal": 0.7, "cap": 0.5, "dark": 0.3, "tool": 0.7}
 
 
 def put(element: E, **values: object) -> E:
-    """Set attributes of an element of a MuJoCo specification, and return the element.
-
-    It replaces keyword arguments of MuJoCo's methods ``add_...``, which MuJoCo 3.2.0 rejects.
-
-    Args:
-        element: Element, such as a body or a geom.
-        values: Values by attribute name.
-    """
+    """Set attributes of an element of a MuJoCo specification, such as a geom, and return it."""
+    # MuJoCo 3.2.0 rejects keyword arguments of its methods ``add_...``.
     for name, value in values.items():
         setattr(element, name, value)
     return element
@@ -69,12 +63,7 @@ def set_inertia(
 
 
 def set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
-    """Set the inertial properties of a link; do nothing for a link without mass, such as a base.
-
-    Args:
-        body: Body in MuJoCo.
-        inertial: Inertial properties of the link.
-    """
+    """Set the inertial properties of a link; skip a link without mass, such as a base."""
     if inertial.mass > 0.0:
         set_inertia(body, inertial.mass, np.array(inertial.com), inertial.inertia)
 
@@ -98,12 +87,11 @@ class Materials:
         if isinstance(shape, Block):
             _set_block_pose(geom, shape)
             return
-        solid = _solid(shape)
-        put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=self._mesh(solid))
+        solid = _revolved_mesh(shape)
+        put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=self._mesh_name(solid))
         put(geom, pos=np.array(shape.start), quat=solid.quat)
 
-    def _mesh(self, solid: _Solid) -> str:
-        """Return the name of the mesh of a solid; add the mesh to the model on its first use."""
+    def _mesh_name(self, solid: _RevolvedMesh) -> str:
         if solid.key not in self._meshes:
             self._meshes[solid.key] = name = f"turned_{len(self._meshes)}"
             mesh = put(self._spec.add_mesh(), name=name)
@@ -111,7 +99,7 @@ class Materials:
         return self._meshes[solid.key]
 
 
-class _Solid(NamedTuple):
+class _RevolvedMesh(NamedTuple):
     """Mesh of a solid of revolution.
 
     Attributes:
@@ -128,13 +116,12 @@ class _Solid(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _solid(shape: SolidOfRevolution) -> _Solid:
-    """Return the mesh of a solid of revolution; results are cached for repeated shapes."""
+def _revolved_mesh(shape: SolidOfRevolution) -> _RevolvedMesh:
     outline = shape.outline()
     vertices, faces = revolve(outline)
     quat = quaternion(rotation_of_axis(np.subtract(shape.end, shape.start)))
     key = tuple(np.round(outline, 9).ravel().tolist())
-    return _Solid(key, vertices.ravel(), faces.ravel(), quat)
+    return _RevolvedMesh(key, vertices.ravel(), faces.ravel(), quat)
 
 
 def revolve(outline: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
@@ -174,7 +161,7 @@ def _set_block_pose(geom: mujoco.MjsGeom, block: Block) -> None:
 
 
 def add_contact_capsule(body: mujoco.MjsBody, capsule: Capsule, name: str) -> mujoco.MjsGeom:
-    """Add a capsule that collides, and return it."""
+    """Add a colliding capsule to a body, and return its geom."""
     geom = put(body.add_geom(), name=name, group=COLLISION_GROUP, mass=0.0)
     start, end = np.array(capsule.start), np.array(capsule.end)
     half = float(np.linalg.norm(end - start)) / 2.0
@@ -185,7 +172,7 @@ def add_contact_capsule(body: mujoco.MjsBody, capsule: Capsule, name: str) -> mu
 
 
 def add_contact_block(body: mujoco.MjsBody, block: Block, name: str) -> None:
-    """Add a box that collides, with the friction of rubber."""
+    """Add a colliding box with the friction of rubber to a body."""
     geom = put(body.add_geom(), name=name, group=COLLISION_GROUP, mass=0.0)
     _set_block_pose(geom, block)
     put(geom, friction=np.array([1.0, 0.05, 0.0001]), condim=4)

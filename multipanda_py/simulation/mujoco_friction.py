@@ -24,15 +24,7 @@ MAX_STICKING_SLIP = 5e-4
 
 
 def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
-    """Advance the physics by time steps as ``mj_step`` does, but with corrected friction.
-
-    See :func:`correct_friction`.
-
-    Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
-        steps: Number of time steps.
-    """
+    """Advance the physics by ``mj_step``, with the friction of :func:`correct_friction`."""
     for _ in range(steps):
         mujoco.mj_step1(model, data)
         if data.ncon:
@@ -43,8 +35,7 @@ def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
 def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     r"""Correct MuJoCo's friction of sliding and sticking contacts in a time step.
 
-    **Sliding.** MuJoCo computes contact forces by minimizing a convex function. At a sliding
-    contact with the elliptic cone, the normal force is
+    **Sliding.** At a sliding contact with the elliptic cone, MuJoCo's normal force is
 
     .. math::
         f_n \propto \| \mu \circ (a_t + b\, v_t) \| - (a_n - a_n^*), \qquad b = 2 / (d\, T_c) .
@@ -52,23 +43,19 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     Here :math:`\mu` is the friction coefficient, :math:`\circ` the product of elements, d the
     impedance and :math:`T_c` the time constant of the contact. :math:`a_t` and :math:`a_n` are
     tangential and normal acceleration. :math:`a_n^*` is MuJoCo's reference acceleration
-    (``efc_aref``). A slip :math:`v_t` therefore acts like an approach at :math:`\mu v_t`: a
-    sliding body is lifted off and bounces. Coulomb friction has no such coupling, so the term of
-    the slip is subtracted from the normal reference acceleration,
+    (``efc_aref``). The slip :math:`v_t` lifts the body off, unlike in Coulomb friction. Its term
+    is therefore subtracted,
 
     .. math:: a_n^* \leftarrow a_n^* - \| \mu \circ b\, v_t \| .
 
-    Source of the effect: Castro, Permenter and Han, IEEE Trans. Robotics 2022 (convex contact lets
-    bodies glide at a distance).
+    Source of the effect: Castro, Permenter and Han, IEEE Trans. Robotics 2022.
 
-    **Sticking.** With the contact Jacobian J, MuJoCo's friction uses
-    :math:`J \ddot q = a_t^* = -b\, v_t` and neglects :math:`\dot J \dot q`. On a curved path, a
-    grasped object therefore creeps with :math:`\dot J \dot q / b`. With the corrected tangential
-    reference acceleration, the slip of a sticking contact ends within one time step h,
+    **Sticking.** With the contact Jacobian J, MuJoCo's friction uses :math:`J \ddot q = a_t^* =
+    -b\, v_t` and neglects :math:`\dot J \dot q`. On a curved path, a grasped object therefore
+    creeps with :math:`\dot J \dot q / b`. With the corrected reference, the slip of a sticking
+    contact ends within one time step h,
 
-    .. math:: a_t^* = -v_t / h ,
-
-    which is the shortest time constant that MuJoCo permits.
+    .. math:: a_t^* = -v_t / h .
 
     Args:
         model: Model of the scene. Models with pyramidal friction cones are not corrected.
@@ -100,28 +87,21 @@ _SOFT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)  # MuJoCo's default of ``solimp``.
 
 
 def sticking_solref(timestep: float) -> Vector:
-    """Return the ``solreffriction`` with which friction stops a joint within one time step.
-
-    Args:
-        timestep: Length of a time step [s].
-    """
+    """Return the ``solreffriction`` with which friction stops a joint within a time step [s]."""
     return np.array([2.0 * timestep, 1.0])
 
 
 def let_friction_stick(model: mujoco.MjModel) -> None:
     r"""Change MuJoCo's dry friction so that joints and tendons at rest do not creep.
 
-    Only joints and tendons with MuJoCo's default friction parameters are changed.
-
-    MuJoCo models dry friction as a soft constraint. Under a load below the friction limit, a joint
-    creeps with the velocity
+    Only joints and tendons with MuJoCo's default friction parameters are changed. MuJoCo models
+    dry friction as a soft constraint, with which a joint creeps below the friction limit by
 
     .. math:: \dot q = \frac{1 - d}{d} \, \frac{a}{b} .
 
     Here :math:`a` is the acceleration by the load without friction, :math:`d` the impedance and
-    :math:`b` the damping of the constraint. MuJoCo's defaults give a velocity of
-    :math:`10^{-3}\,\mathrm{s} \cdot a`. With the parameters set here, it is
-    :math:`10^{-4}\, h \, a` for the step length :math:`h`.
+    :math:`b` the damping of the constraint. The creep becomes :math:`10^{-4}\, h \, a` for the
+    step length :math:`h`.
 
     Args:
         model: Model of the robot, with its step length set; modified in place.

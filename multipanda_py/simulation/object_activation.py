@@ -22,17 +22,11 @@ _MAX_EXACT_DISTANCE = 0.01
 """Maximum distance of bodies that MuJoCo computes exactly; larger ones do not matter [m]."""
 
 
-def prepare_activation(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:
-    """Prepare a scene so that weight and contacts of some objects can be enabled and disabled.
-
-    MuJoCo cannot enable gravity compensation or contacts later if they are off at compilation.
-
-    Args:
-        spec: MuJoCo model.
-        objects: Names of the objects.
-    """
-    for name in objects:
+def prepare_activation(spec: mujoco.MjSpec, object_names: Sequence[str]) -> None:
+    """Prepare a scene so that weight and contacts of objects can be enabled and disabled."""
+    for name in object_names:
         body = spec.body(name)
+        # MuJoCo cannot enable gravity compensation or contacts later if they are off now.
         body.gravcomp = 1.0
         for geom in body.geoms:
             geom.contype = geom.conaffinity = 1
@@ -42,8 +36,7 @@ class ObjectActivation:
     """Addition and removal of movable objects at run time.
 
     An absent object has no contacts, its weight is compensated, and it rests far away from the
-    scene. It does not affect arms or other objects, and needs less computing time than an object
-    that is present.
+    scene.
 
     Args:
         model: Model of a scene that :func:`prepare_activation` has prepared.
@@ -69,7 +62,7 @@ class ObjectActivation:
         joints = [model.joint(f"{name}_joint") for name in object_names]
         self._q = [int(joint.qposadr[0]) for joint in joints]
         self._dof = [int(joint.dofadr[0]) for joint in joints]
-        self._owner = _owners(model, arms)
+        self._owner = _owner_names(model, arms)
         self.links = {
             arm: frozenset(body for body, owner in enumerate(self._owner) if owner == arm)
             for arm in arms
@@ -80,13 +73,9 @@ class ObjectActivation:
         for object_index, is_present in enumerate(present.tolist()):
             self._set(object_index, bool(is_present))
 
-    def is_present(self, body: int) -> bool:
-        """Return False for an absent object; True for other objects, links of arms and the floor.
-
-        Args:
-            body: Index of the MuJoCo body.
-        """
-        return body not in self._bodies or self._model.body_gravcomp[body] == 0.0
+    def is_present(self, body_id: int) -> bool:
+        """Return False for an absent object; True for other objects, links and the floor."""
+        return body_id not in self._bodies or self._model.body_gravcomp[body_id] == 0.0
 
     def overlap(
         self, object_index: int, pose: Pose, only_arms: bool = False
@@ -99,8 +88,8 @@ class ObjectActivation:
             only_arms: True to ignore objects and the floor.
 
         Returns:
-            Name of an arm, an object or ``floor``, and the depth [m]; None if no body is
-            penetrated by more than 1 mm.
+            Name of an arm, an object or ``floor``, and the depth [m]; None up to
+            :data:`TOUCH_DEPTH`.
         """
         model, data, geom = self._model, self._data, self._geoms[object_index]
         # ``geom_xpos`` and ``geom_xmat`` are those before the last step, so they are updated.
@@ -147,18 +136,10 @@ class ObjectActivation:
         model.geom_contype[geom] = model.geom_conaffinity[geom] = int(is_present)
 
 
-def _owners(model: mujoco.MjModel, arms: Mapping[str, str]) -> list[str]:
-    """Return the name of the arm to which each body belongs; other bodies have their own names.
-
-    Args:
-        model: MuJoCo model of the scene.
-        arms: Prefix of the link names of every arm, by arm name.
-
-    Returns:
-        Names by body index; that of MuJoCo's world body is ``floor``.
-    """
+def _owner_names(model: mujoco.MjModel, prefix_of_arm: Mapping[str, str]) -> list[str]:
+    """Return the name of the arm of each body; other bodies have their own names."""
     names = ["floor", *(str(model.body(body).name) for body in range(1, model.nbody))]
-    longest_last = sorted(arms.items(), key=lambda item: len(item[1]))
+    longest_last = sorted(prefix_of_arm.items(), key=lambda item: len(item[1]))
     owners = dict(zip(names, names))
     # Body names of an arm ``a_b`` also start with the prefix ``a_`` of an arm ``a``. The longest
     # matching prefix therefore decides.

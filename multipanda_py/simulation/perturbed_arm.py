@@ -37,15 +37,12 @@ def add_payload(
 ) -> None:
     """Attach a payload that the robot does not know to the flange of an arm.
 
-    By default MuJoCo compensates the weight of the payload like that of the arm, and the
-    drivetrain stage :class:`Perturbation` adds its weight as joint torques. At a compliant arm,
-    the springs must carry this weight, so MuJoCo applies it.
-
     Args:
         spec: MuJoCo model.
         arm: Description of the arm.
         settings: Perturbation with mass and centre of the payload.
-        weighs: True to let MuJoCo apply the weight, for compliant arms.
+        weighs: True to let MuJoCo apply the weight, for compliant arms; False to let
+            :class:`Perturbation` add it as joint torques.
     """
     if settings.payload <= 0.0:
         return
@@ -78,8 +75,8 @@ class Perturbation(DrivetrainStage):
 
     Here :math:`\tau` is the commanded torque, T the lag and :math:`\tau_m` the motor torque. m is
     the mass of the payload, :math:`J_c` the Jacobian of its centre of mass and g the gravity
-    vector. The bias is an error of the motors, so measured torques contain it. The estimate of
-    external torques contains bias and payload. Errors of the sensors are in :class:`.SensorNoise`.
+    vector. Measured torques contain the bias. The estimate of external torques contains bias and
+    payload.
 
     Args:
         settings: Perturbation of the arm.
@@ -135,7 +132,7 @@ class Perturbation(DrivetrainStage):
             tau += self._payload_torque()
 
     def _payload_torque(self) -> Vector:
-        """Return the joint torques by the payload's weight, (n,) [Nm]."""
+        """Return the joint torques by the weight of the payload, (n,) [Nm]."""
         centre = self._data.xipos[self._body]
         mujoco.mj_jac(self._model, self._data, self._jacobian, None, centre, self._body)
         force = self._payload * self._model.opt.gravity
@@ -156,10 +153,9 @@ class ModelError(DrivetrainStage):
 
     Here :math:`\tau` is the torque before this stage and :math:`\tau_{joint}` after it. h is the
     inverse dynamics of the simulated arm and g its gravity torque; :math:`\hat h` and
-    :math:`\hat g` are those of the described arm. :math:`\tau_{ext}` is the external torque
-    without model error, and :math:`\hat\tau_{ext}` the estimate with it. e is the error of the
-    estimate, and T its filter time. If the robot does not compensate gravity, :math:`\tau_{joint}`
-    equals :math:`\tau`.
+    :math:`\hat g` are those of the described arm. :math:`\hat\tau_{ext}` is the estimate of the
+    external torque, e its error and T its filter time. If the robot does not compensate gravity,
+    :math:`\tau_{joint}` equals :math:`\tau`.
 
     Args:
         model: MuJoCo model of the scene.
@@ -324,16 +320,14 @@ def with_scaled_moments(
         I' = \mathrm{tr}(\Sigma')\,1 - \Sigma' .
 
     Here I is the inertia and :math:`\Sigma` the second moments of mass about the centre of mass,
-    with principal values :math:`\sigma` and axes R. For positive factors s and k, :math:`\Sigma`
-    stays positive semidefinite, which is the condition for a physical body. Source: Wensing, Kim
-    and Slotine, Linear matrix inequalities for physically consistent inertial parameter
-    identification, 2018.
+    with principal values :math:`\sigma` and axes R. Source: Wensing, Kim and Slotine, Linear
+    matrix inequalities for physically consistent inertial parameter identification, 2018.
 
     Args:
         inertial: Inertial parameters of the link.
-        mass: Factor s on the mass.
+        mass: Factor s on the mass, above 0.
         shift: Displacement of the centre of mass, (3,) [m].
-        stretch: Factors k along the three axes, smallest second moment first, (3,).
+        stretch: Factors k along the three axes, above 0, smallest second moment first, (3,).
     """
     inertia = inertial.inertia
     second = 0.5 * np.trace(inertia) * np.eye(3) - inertia

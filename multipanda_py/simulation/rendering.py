@@ -42,7 +42,7 @@ _VIDEO_OPTIONS: dict[str, dict[str, object]] = {
 }
 
 
-class _Context(Protocol):
+class _GLContext(Protocol):
     """Interface of MuJoCo's OpenGL contexts."""
 
     def make_current(self) -> None:
@@ -53,7 +53,7 @@ class _Context(Protocol):
 
 
 def choose_backend() -> str:
-    """Return the rendering backend, and set MUJOCO_GL to it unless that is already set.
+    """Return the rendering backend; without a display, set an unset MUJOCO_GL to it.
 
     Without a display it is ``egl``, which works without a GPU, or else ``osmesa``. With a display
     it is ``glfw``.
@@ -77,11 +77,10 @@ def choose_backend() -> str:
     raise RenderingUnavailable(f"no display and no off-screen OpenGL library: {_ADVICE}")
 
 
-def _make_context(width: int, height: int) -> _Context:
-    """Create an OpenGL context, even if MuJoCo was imported before MUJOCO_GL was set."""
+def _make_context(width: int, height: int) -> _GLContext:
     backend = choose_backend()
     try:
-        context: _Context = import_module(f"mujoco.{backend}").GLContext(width, height)
+        context: _GLContext = import_module(f"mujoco.{backend}").GLContext(width, height)
         context.make_current()
     except Exception as error:  # Each OpenGL library raises its own errors.
         raise RenderingUnavailable(
@@ -90,18 +89,11 @@ def _make_context(width: int, height: int) -> _Context:
     return context
 
 
-def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> mujoco.MjrContext:
-    """Create MuJoCo's buffers in the size of an image.
-
-    Larger buffers take more time without a GPU. MuJoCo reads quality and buffer size from the
-    model only when the buffers are created.
-
-    Args:
-        model: Compiled scene.
-        width: Width of the image [pixels].
-        height: Height of the image [pixels].
-        plain: True to render without antialiasing.
-    """
+def _make_buffers(
+    model: mujoco.MjModel, width: int, height: int, plain: bool
+) -> mujoco.MjrContext:
+    # MuJoCo reads quality and size from the model only when it creates buffers. Buffers larger
+    # than the image take more time without a GPU.
     quality, visual = model.vis.quality, model.vis.global_
     before = quality.offsamples, visual.offwidth, visual.offheight
     try:
@@ -115,9 +107,7 @@ def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> muj
 class Renderer(Closeable):
     """Renderer of a scene into images; a context manager.
 
-    Without a GPU most of the time is spent on shadows (a map of 4096 by 4096 points) and
-    antialiasing (8 samples per pixel). With ``plain=True`` there are neither shadows nor
-    antialiasing, and an image takes 1/16 of the time.
+    Without a GPU, ``plain=True`` reduces the time of an image to 1/16.
 
     Attributes:
         width: Width of the images [pixels].
@@ -149,8 +139,8 @@ class Renderer(Closeable):
             )
         self.width, self.height = width, height
         self._model = model
-        self._context: _Context | None = _make_context(width, height)
-        self._buffers = _buffers(model, width, height, plain)
+        self._context: _GLContext | None = _make_context(width, height)
+        self._buffers = _make_buffers(model, width, height, plain)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._buffers)
         self._scene = mujoco.MjvScene(model, maxgeom=MAX_GEOMS)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = not plain
@@ -180,7 +170,7 @@ class Renderer(Closeable):
             data,
             self._option,
             None,
-            self._resolve(camera),
+            self._camera_of_scene(camera),
             mujoco.mjtCatBit.mjCAT_ALL.value,
             self._scene,
         )
@@ -189,8 +179,7 @@ class Renderer(Closeable):
         mujoco.mjr_readPixels(image, None, self._rect, self._buffers)
         return np.ascontiguousarray(image[::-1])
 
-    def _resolve(self, camera: Camera) -> mujoco.MjvCamera:
-        """Return MuJoCo's camera object for a camera as in :meth:`frame`."""
+    def _camera_of_scene(self, camera: Camera) -> mujoco.MjvCamera:
         if isinstance(camera, mujoco.MjvCamera):
             return camera
         view = mujoco.MjvCamera()
@@ -259,10 +248,7 @@ def write_png(path: str | Path, image: Image) -> None:
 
 
 class VideoWriter(Closeable):
-    """Writer of images to a video file; a context manager.
-
-    The file is complete after :meth:`close`.
-    """
+    """Writer of images to a video file, complete after :meth:`close`; a context manager."""
 
     def __init__(self, path: str | Path, fps: float = 30.0) -> None:
         """Open the video file.
@@ -307,9 +293,6 @@ class VideoWriter(Closeable):
 class AnimationWriter:
     """Writer that collects images and writes them as one GIF or WebP; a context manager.
 
-    All images of a GIF use the palette of the first one, without dithering. Parts that do not
-    move are then identical in all images and need no space.
-
     Args:
         path: File name with suffix ``.gif`` or ``.webp``.
         fps: Images per second; a GIF rounds the time of an image to 10 ms.
@@ -334,6 +317,7 @@ class AnimationWriter:
         if self._is_gif:
             if self._palette is None:
                 self._palette = frame.quantize(GIF_COLORS)
+            # All images use the first palette without dithering: parts at rest need no space.
             frame = frame.quantize(palette=self._palette, dither=self._pillow.Dither.NONE)
         self._images.append(frame)
 

@@ -61,8 +61,7 @@ class JointServo:
     def rest(self) -> None:
         """Set ``joint_command`` to the measured position and the torques to zero.
 
-        While the arm is stopped, this is called in each cycle. After a recovery, the arm then
-        starts without a jump.
+        Call it in each cycle while the arm is stopped, so that it restarts without a jump.
         """
         self._state.tau[:] = 0.0
         self._state.joint_command[0] = self._state.q
@@ -151,9 +150,8 @@ class SimRobot(DrivetrainStage):
     of K. The compared torques include sensor noise, but neither the measurement delay nor tare.
 
     After a reflex at the position :math:`q_0`, the robot holds the arm by
-    :math:`\tau = k (q_0 - q) - d \dot q`. The damping d is critical for each joint. The stiffness
-    k is that of the robot's own controller, limited for stable explicit steps. On elastic joints
-    the robot controls the motors, with gains for the motor inertia.
+    :math:`\tau = k (q_0 - q) - d \dot q`, with gains of :meth:`servo_gains`. On elastic joints, q
+    are the motor positions.
 
     Args:
         model: MuJoCo model of the scene.
@@ -231,10 +229,7 @@ class SimRobot(DrivetrainStage):
             self._weight[:] = 0.0
 
     def measure(self, state: Measured) -> None:
-        """Add the torque that carries the load to ``tau_ext`` of the state.
-
-        The sum is stored in :attr:`tau_ext`, for the comparison with the collision thresholds.
-        """
+        """Add the torque that carries the load to ``state.tau_ext``, and copy the sum."""
         if self._load.mass > 0.0:
             state.tau_ext += self._weight
         self.tau_ext[:] = state.tau_ext
@@ -242,7 +237,7 @@ class SimRobot(DrivetrainStage):
     def execute(self, tau: Vector) -> None:
         """Add the torque that carries the load; after a stop, replace commands by holding torques.
 
-        The arm stops if a collision threshold is exceeded.
+        An exceeded collision threshold stops the arm.
 
         Args:
             tau: Commanded torques, (n,) [Nm], changed to motor torques in place.
@@ -250,9 +245,9 @@ class SimRobot(DrivetrainStage):
         if not self.stopped and (
             self._torque_thresholds is not None or self._wrench_thresholds is not None
         ):
-            self._check_thresholds()
+            self._stop_beyond_thresholds()
         if self.stopped:
-            q, dq = self._motors()
+            q, dq = self._motor_state()
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
             np.clip(tau, -self._torque_limit, self._torque_limit, out=tau)
             self._state.tau[:] = 0.0
@@ -264,15 +259,13 @@ class SimRobot(DrivetrainStage):
                 tau += self._weight
 
     def _update_load_torque(self) -> None:
-        """Update ``_weight``, the joint torque that carries the configured load, (n,) [Nm]."""
         data, body = self._data, self._flange
         centre = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._load.com
         mujoco.mj_jac(self._model, data, self._jacobian, None, centre, body)
         force = -self._load.mass * self._model.opt.gravity
         np.dot(force, self._jacobian[:, self._dofs], out=self._weight)
 
-    def _check_thresholds(self) -> None:
-        """Stop the arm and set ``fault`` if a collision threshold is exceeded."""
+    def _stop_beyond_thresholds(self) -> None:
         errors, positions = [], []
         if self._torque_thresholds is not None:
             tau = self.tau_ext
@@ -313,20 +306,17 @@ class SimRobot(DrivetrainStage):
         return np.concatenate([force @ rotation, (torque - np.cross(lever, force)) @ rotation])
 
     def stop(self) -> None:
-        """Stop the arm and hold it at its current position, with gains of :meth:`servo_gains`."""
-        self._q = self._motors()[0].copy()
+        """Stop the arm and hold it at its current position."""
+        self._q = self._motor_state()[0].copy()
         self._stiffness, self._damping = self.servo_gains()
         self.stopped = True
 
-    def _motors(self) -> tuple[Vector, Vector]:
+    def _motor_state(self) -> tuple[Vector, Vector]:
         """Return undelayed motor positions [rad] and velocities [rad/s], (n,) each."""
         return self._joints if self._springs is None else self._springs.motors
 
     def servo_gains(self) -> tuple[Vector, Vector]:
-        """Return stiffness [Nm/rad] and damping [Nm s/rad] of the robot's joint controller, (n,).
-
-        They depend on the current configuration.
-        """
+        """Return stiffness [Nm/rad] and damping [Nm s/rad] of the robot's joint servo, (n,)."""
         inverse_mass = np.asarray(np.linalg.inv(self._state.mass_matrix), float)
         compliance = inverse_mass.diagonal()
         if self._springs is not None:

@@ -89,7 +89,7 @@ _WORLD = """
 """
 
 
-def _bounds(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]:
+def _bounding_ball(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]:
     """Return centre, (3,) [m], and radius [m] of a ball around all arms in ready configuration."""
     bases = [(a.position_base_in_world, a.rotation_base_in_world) for a in arms]
     bases = bases or [(np.zeros(3), np.eye(3))]
@@ -98,8 +98,7 @@ def _bounds(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]
     return center, ARM_RADIUS + float(np.linalg.norm(middles - center, axis=1).max())
 
 
-def _text(values: Sequence[float] | NDArray[np.float64]) -> str:
-    """Return numbers as the text of an XML attribute."""
+def _attribute_text(values: Sequence[float] | NDArray[np.float64]) -> str:
     return " ".join(f"{value:.9g}" for value in values)
 
 
@@ -113,7 +112,7 @@ def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
         arms: Descriptions of the arms that will be added.
         timestep: Length of a simulation step [s].
     """
-    center, radius = _bounds(arms)
+    center, radius = _bounding_ball(arms)
     azimuth, elevation = np.radians((AZIMUTH, ELEVATION))
     direction = np.array([np.cos(azimuth), np.sin(azimuth), np.tan(elevation)])
     direction /= np.linalg.norm(direction)
@@ -121,18 +120,20 @@ def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
     rotation, extent = look_at(direction), 1.1 * radius
     return _WORLD.format(
         timestep=repr(float(timestep)),
-        center=_text(center),
-        extent=_text([extent]),
+        center=_attribute_text(center),
+        extent=_attribute_text([extent]),
         zfar=VIEW_DISTANCE_RATIO,
-        far=_text([PATTERN_PERIOD * np.ceil(VIEW_DISTANCE_RATIO * extent / PATTERN_PERIOD)]),
+        far=_attribute_text(
+            [PATTERN_PERIOD * np.ceil(VIEW_DISTANCE_RATIO * extent / PATTERN_PERIOD)]
+        ),
         azimuth=AZIMUTH,
         elevation=ELEVATION,
         fovy=OVERVIEW_FIELD_OF_VIEW,
-        floor=_text([min([0.0, *(float(a.position_base_in_world[2]) for a in arms)])]),
-        key=_text(center + (1.0 + radius) * np.array([1.2, -1.6, 3.0])),
-        fill=_text(center + (1.0 + radius) * np.array([1.0, 2.0, 1.5])),
-        camera=_text(center - distance * direction),
-        xyaxes=_text([*rotation[:, 0], *rotation[:, 1]]),
+        floor=_attribute_text([min([0.0, *(float(a.position_base_in_world[2]) for a in arms)])]),
+        key=_attribute_text(center + (1.0 + radius) * np.array([1.2, -1.6, 3.0])),
+        fill=_attribute_text(center + (1.0 + radius) * np.array([1.0, 2.0, 1.5])),
+        camera=_attribute_text(center - distance * direction),
+        xyaxes=_attribute_text([*rotation[:, 0], *rotation[:, 1]]),
     )
 
 
@@ -154,22 +155,19 @@ def build_scene(
     """Build a scene with arms and objects on a floor, ready to compile.
 
     Bodies, joints and the site ``arm.ee_frame`` have the names of the URDF. Each actuator has the
-    name of its joint: a motor for a joint of an arm, a position servo for a finger.
-
-    For an arm with gravity compensation, MuJoCo compensates the weight of the arm with gripper and
-    tool. The control of its motors is then the torque without gravity.
+    name of its joint: a motor for a joint of an arm, a position servo for a finger. The control of
+    an arm with gravity compensation is the torque without gravity.
 
     Controls of a new ``MjData`` are zero, which closes the fingers. The keyframe ``ready`` has
-    arms in the ready configuration and fingers at ``finger_opening``; load it by
-    ``mujoco.mj_resetDataKeyframe(model, data, 0)``.
+    arms in the ready configuration and fingers at ``finger_opening``.
 
     Args:
         arms: Descriptions of the arms, each with its base pose.
         objects: Objects in the scene; those with mass get a free joint ``<name>_joint``. Absent
             objects have neither weight nor contacts: see :class:`.ObjectActivation`.
         timestep: Length of a simulation step [s].
-        meshes: Folder with a copy of ``franka_fr3/assets`` of MuJoCo Menagerie. Its meshes replace
-            the visual geometry of the links. The contact geometry stays.
+        meshes: Folder with a copy of ``franka_fr3/assets`` of MuJoCo Menagerie, whose meshes
+            replace the visual geometry of the links.
 
     Returns:
         Specification of the scene, which can be edited before ``compile()``.
@@ -192,7 +190,7 @@ def build_scene(
         _add_object(spec, obj)
         for arm in arms if obj.mass > 0.0 else ():
             _add_pad_contacts(spec, arm, obj)
-    _add_ready_key(spec, arms, objects)
+    _add_ready_keyframe(spec, arms, objects)
     return spec
 
 
@@ -215,7 +213,6 @@ def _add_object(spec: mujoco.MjSpec, obj: SceneObject) -> None:
 
 
 def _add_pad_contacts(spec: mujoco.MjSpec, arm: ArmDescription, obj: SceneObject) -> None:
-    """Add contact pairs of an object and an arm's finger pads, with the object's friction."""
     sliding, torsional, rolling = obj.friction
     fingers = arm.gripper.fingers if arm.gripper is not None else ()
     for side, finger in zip(("left", "right"), fingers):
@@ -225,10 +222,9 @@ def _add_pad_contacts(spec: mujoco.MjSpec, arm: ArmDescription, obj: SceneObject
         put(grip, friction=np.array([sliding, sliding, torsional, rolling, rolling]))
 
 
-def _add_ready_key(
+def _add_ready_keyframe(
     spec: mujoco.MjSpec, arms: Sequence[ArmDescription], objects: Sequence[SceneObject]
 ) -> None:
-    """Add the keyframe ``ready``: arms in ready configuration, objects at their initial poses."""
     qpos: list[float] = []
     ctrl: list[float] = []
     for arm in arms:

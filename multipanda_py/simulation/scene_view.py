@@ -33,10 +33,7 @@ with extras_named():
 
 
 class SceneView:
-    """MuJoCo model of the arms and objects of a cell, to display recorded cycles.
-
-    It works with any backend, real or simulated. It simulates nothing and does not affect the
-    loop.
+    """MuJoCo model of the arms and objects of a cell, to display recorded cycles of any backend.
 
     Attributes:
         model: MuJoCo model of the scene.
@@ -57,32 +54,25 @@ class SceneView:
         self._q: list[Vector] = []
         self._fingers: list[Vector] = []
         for arm in arms:
-            self._q.append(self._position(arm.joint_names[0], arm.n_joints))
+            self._q.append(self._position_view(arm.joint_names[0], arm.n_joints))
             fingers = arm.finger_joint_names
-            self._fingers.append(self._position(fingers[0], 2) if fingers else np.zeros(2))
+            self._fingers.append(self._position_view(fingers[0], 2) if fingers else np.zeros(2))
         self._objects = [
-            self._position(f"{name}_joint", 7)
+            self._position_view(f"{name}_joint", 7)
             for name, obj in config.objects.items()
             if obj.mass > 0
         ]
         for index, (arm, declared) in enumerate(zip(arms, config.arms.values())):
             self._q[index][:] = declared.q_start
             self._fingers[index][:] = arm.finger_opening
-        self._update()
+        self._update_kinematics()
 
-    def _position(self, joint: str, width: int) -> Vector:
-        """Return a view of the position of a joint in ``data.qpos``.
-
-        Args:
-            joint: Name of the joint.
-            width: Number of elements, which can include the joints after it.
-        """
-        first = int(self.model.joint(joint).qposadr[0])
-        view: Vector = self.data.qpos[first : first + width]
+    def _position_view(self, first_joint: str, size: int) -> Vector:
+        first = int(self.model.joint(first_joint).qposadr[0])
+        view: Vector = self.data.qpos[first : first + size]
         return view
 
-    def _update(self) -> None:
-        """Update the poses of bodies, lights and cameras, but no collisions and forces."""
+    def _update_kinematics(self) -> None:
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)
         mujoco.mj_camlight(self.model, self.data)
@@ -101,7 +91,7 @@ class SceneView:
             if pose[3:].any():  # Without a simulation, records contain no object poses.
                 view[:] = pose
         self.data.time = float(record["time"])
-        self._update()
+        self._update_kinematics()
 
 
 HIDDEN_GROUP = 5
@@ -147,15 +137,14 @@ def render_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None
     mujoco.mj_resetDataKeyframe(model, data, 0)
     mujoco.mj_forward(model, data)
     with Renderer(model, HALF_WIDTH, HALF_HEIGHT) as renderer:
-        camera = _whole_view(model, data)
+        camera = _camera_on_capsules(model, data)
         bare = renderer.frame(data, camera)
         model.geom_group[capsules] = VISUAL_GROUP
         model.geom_rgba[capsules] = CAPSULE_COLOR
         write_png(path, np.hstack((bare, renderer.frame(data, camera))))
 
 
-def _whole_view(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjvCamera:
-    """Return a camera that shows all capsules of a scene, and little else."""
+def _camera_on_capsules(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjvCamera:
     capsules = np.flatnonzero(model.geom_group == COLLISION_GROUP)
     half = model.geom_size[capsules, 1:2] * data.geom_xmat[capsules].reshape(-1, 3, 3)[:, :, 2]
     middles, radii = data.geom_xpos[capsules], model.geom_size[capsules, :1]

@@ -41,8 +41,7 @@ NICENESS = 10
 def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subprocess.Popen[bytes]:
     """Open a viewer window on a started cell, and return its process.
 
-    :func:`stop_viewer` closes the window. Without a display, the process writes one line to
-    standard error and has the exit code 1.
+    :func:`stop_viewer` closes the window. Without a display, the process ends with exit code 1.
 
     Args:
         config: Configuration of the cell.
@@ -69,7 +68,7 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
 
     Args:
         process: Process of the viewer.
-        timeout: Time limit for the process to end, before it is killed [s].
+        timeout: Time after which the process is killed [s].
     """
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):

@@ -42,43 +42,31 @@ _newest_warning = ""
 
 
 def install_warning_handler() -> None:
-    """Install a handler for MuJoCo's warnings, unless the program has installed another one.
-
-    Without a handler, MuJoCo writes warnings to a file.
-    """
+    """Install a handler that logs MuJoCo's warnings, unless the program has its own handler."""
     if mujoco.get_mju_user_warning() is None:
-        mujoco.set_mju_user_warning(_handle_warning)
+        mujoco.set_mju_user_warning(_store_and_log_warning)
 
 
-def diverged(description: str) -> str:
-    """Return a message about a divergence: ``description``, and MuJoCo's reason if known."""
+def divergence_message(description: str) -> str:
+    """Return ``description`` of a divergence, with MuJoCo's reason if known."""
     reason = f": {_newest_warning}" if _UNSTABLE_TEXT in _newest_warning else ""
     return description + reason
 
 
-def was_reset(data: mujoco.MjData, before: float) -> bool:
-    """Return True if MuJoCo has diverged and reset its state in a step.
-
-    A reset sets the time back to 0. In the first step, which starts at time 0, this cannot be
-    seen, so MuJoCo's warnings are checked.
-
-    Args:
-        data: State after the step.
-        before: Time before the step [s].
-    """
+def was_reset(data: mujoco.MjData, time_before: float) -> bool:
+    """Return True if MuJoCo diverged and reset its state since ``time_before`` the step [s]."""
+    # A reset sets the time back to 0. In the first step, only warnings show a reset.
     return bool(
-        data.time <= before or (before == 0.0 and data.warning.number[_DIVERGENCE_WARNINGS].any())
+        data.time <= time_before
+        or (time_before == 0.0 and data.warning.number[_DIVERGENCE_WARNINGS].any())
     )
 
 
-def _handle_warning(text: str) -> None:
-    """Store a warning of MuJoCo, and log the first one of its kind. Thread: any.
-
-    Warnings about divergence are not logged, because the backend reports them.
-    """
+def _store_and_log_warning(text: str) -> None:
     global _newest_warning
     _newest_warning = " ".join(text.split())
     kind = _newest_warning[:_KIND_LENGTH]
+    # The backend reports divergence.
     if _UNSTABLE_TEXT not in _newest_warning and kind not in _logged_kinds:
         _logged_kinds.add(kind)
         _log.warning("MuJoCo: %s", _newest_warning)
@@ -98,7 +86,7 @@ class World:
     Args:
         model: MuJoCo model of the scene.
         data: MuJoCo data of the scene.
-        presence: Object that adds and removes movable objects, and knows the links of each arm.
+        presence: Addition and removal of movable objects.
 
     Thread: control, between two cycles.
     """
@@ -288,9 +276,6 @@ def start_contacts(
 ) -> list[str]:
     """Return a warning for each body that an arm penetrates at the start.
 
-    MuJoCo pushes penetrating bodies apart with large forces, which move the arm abruptly. A joint
-    jams if its arm cannot move away.
-
     Args:
         model: Model of the scene.
         data: State with contacts, after ``mj_forward`` at the start.
@@ -327,7 +312,7 @@ def save_fields(part: object, names: Sequence[str]) -> dict[str, object]:
 
 
 def load_fields(part: object, saved: Mapping[str, Any]) -> None:
-    """Restore attributes that :func:`save_fields` has copied."""
+    """Restore attributes from :func:`save_fields`."""
     for name, value in saved.items():
         now = getattr(part, name)
         if isinstance(now, np.random.Generator):
@@ -350,15 +335,11 @@ def _saved(value: object) -> object:
 class WorldState:
     """Copy of MuJoCo's complete data, and of poses and presence of objects in the model.
 
-    It contains more than MuJoCo's integration state: the last computed forces are included, so
-    that controllets get the same external torques in the next cycle.
-
     Attributes:
-        data: Copy of MuJoCo's data.
+        data: Copy of MuJoCo's data, including the last computed forces.
         body_pos: Positions of bodies in their parents, (n, 3) [m].
         body_quat: Orientations of bodies in their parents, w x y z, (n, 4).
-        presence: Gravity compensation of bodies, and contact masks of geoms; both are changed to
-            add and remove objects.
+        presence: Gravity compensation of bodies, ``contype`` and ``conaffinity`` of geoms.
     """
 
     data: mujoco.MjData
@@ -375,7 +356,7 @@ class WorldState:
         return cls(copy.copy(data), model.body_pos.copy(), model.body_quat.copy(), presence)
 
     def load(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Restore this state in place, so that existing views of arrays of ``data`` stay valid."""
+        """Restore this state in place; views of arrays of ``data`` stay valid."""
         mujoco.mj_copyData(data, model, self.data)
         model.body_pos[:], model.body_quat[:] = self.body_pos, self.body_quat
         compensated, contype, conaffinity = self.presence

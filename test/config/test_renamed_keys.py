@@ -19,7 +19,7 @@ from multipanda_py.config.renamed_keys import (
     renamed_key,
     with_current_keys,
 )
-from multipanda_py.config.section import _sections_in
+from multipanda_py.config.section import _section_classes_in
 from multipanda_py.config.sections import CellSections
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import specs_of
@@ -38,7 +38,7 @@ def section_of(top, path):
     for name in path.split(".")[:-1]:
         if name != "*":
             annotation = section.model_fields[name].annotation
-            section = next(_sections_in(annotation))
+            section = next(_section_classes_in(annotation))
     return section
 
 

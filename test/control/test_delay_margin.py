@@ -92,11 +92,11 @@ def test_fast_brake_with_latency_oscillates_and_unstable_equilibrium_does_not(ra
     probe, mass = law_with_stops([], rate=rate)
     # For a rate with 5 ms + 2 ms and half a cycle: phase 5.5 ms w + atan(2 ms w) is 90 degrees at
     # 214 rad/s, where the gain is 1 for a rate of 233 1/s.
-    assert (linearise(probe, Q).swing(5, 0.002, 1.0) > 1.0) == (rate > 233.0)
+    assert (linearise(probe, Q).oscillation_radius(5, 0.002, 1.0) > 1.0) == (rate > 233.0)
     hill = Probe(
         probe.states, probe.models, probe.tau, lambda: None,
         lambda: np.copyto(probe.tau[0], mass @ (25.0 * (probe.states[0].q - Q))),
     )  # fmt: skip
     found = linearise(hill, Q)
     assert found.radius(5, 0.002, 1.0) == pytest.approx(np.exp(1e-3 * 5.0), abs=5e-4)
-    assert found.swing(5, 0.002, 1.0) < 1.0
+    assert found.oscillation_radius(5, 0.002, 1.0) < 1.0

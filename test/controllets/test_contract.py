@@ -82,7 +82,10 @@ def check_beside_dampers(name, values, features, configuration_count):
         found = linearise(probe, q)
         assert found.bandwidth < testing.MAX_BANDWIDTH, q.tolist()
         for scale in (0.8, 1.2):
-            assert found.swing(5, 0.002, scale) < 1.0 + RADIUS_TOLERANCE, (q.tolist(), scale)
+            assert found.oscillation_radius(5, 0.002, scale) < 1.0 + RADIUS_TOLERANCE, (
+                q.tolist(),
+                scale,
+            )
 
 
 DAMPERS = {"collision_avoidance": {"fixed_objects": "all"}, "joint_limits": {}, "singularity": {}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Minimal control loop with pylibfranka that sends zero torques to a robot.
+"""Control loop that only sends zero torques to a robot with pylibfranka.
 
 Run it with ``python -m multipanda_py.apps.bench.bare_loop IP CYCLES PRIORITY``. After the last
 cycle it prints ``ready``; if it stops early, it prints the reason.

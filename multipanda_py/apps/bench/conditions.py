@@ -92,61 +92,37 @@ def instances_of(condition: str) -> list[str]:
 def cell_data(
     arms: Mapping[str, Data], laws: Mapping[str, Data], active: Sequence[str], **cell: Any
 ) -> Data:
-    """Return the content of a cell file.
-
-    Args:
-        arms: Section of each arm, by name.
-        laws: Section of each controllet, by name.
-        active: Controllets that are active at the start.
-        cell: Content of the section ``cell``.
-    """
+    """Return the content of a cell file with the given sections and initial controllets."""
     data: Data = {"cell": cell, "arms": dict(arms), "controllets": dict(laws)}
     # ROS 2 parameter files cannot contain empty lists.
     return data | ({"active": list(active)} if active else {})
 
 
 def two_arms(**settings: Any) -> dict[str, Data]:
-    """Return cell-file sections with ``settings`` for the two arms of :data:`ARM_POSITIONS`."""
+    """Return the cell-file sections of the arms in :data:`ARM_POSITIONS`, with ``settings``."""
     return {arm: {"position": [0.0, y, 0.0], **settings} for arm, y in ARM_POSITIONS.items()}
 
 
 def all_conditions(arms: Mapping[str, Data], name: str) -> Data:
-    """Return a cell file with the controllets of all :data:`CONDITIONS`, none of them active.
-
-    Args:
-        arms: Section of each arm, by name.
-        name: Name of the cell.
-    """
+    """Return a cell file with the controllets of all :data:`CONDITIONS`, none of them active."""
     laws = {name_of(condition): law_of(condition) for condition in (*CONDITIONS, PLAIN_CONDITION)}
     return {**cell_data(arms, laws, [], name=name), "gate": GATE}
 
 
 def row_of_arms(n: int, features: Sequence[str]) -> Data:
-    """Return a cell file with arms side by side, each with a Cartesian impedance controllet.
-
-    Args:
-        n: Number of arms.
-        features: Additional features of each controllet.
-    """
+    """Return a cell file with n arms side by side, each with a Cartesian impedance controllet."""
     arms: dict[str, Data] = {f"arm{i}": {"position": [0.0, 0.7 * i, 0.0]} for i in range(n)}
     laws = {"law": {"type": "cartesian_impedance", "features": [*BASE_FEATURES, *features]}}
     return {**cell_data(arms, laws, [f"{arm}/law" for arm in arms], name="row"), "gate": GATE}
 
 
 def inline_cell(data: Data) -> Cell:
-    """Return a cell that runs in the caller's thread (placement ``inline``), not yet started.
-
-    Args:
-        data: Content of a cell file.
-    """
+    """Return a cell with placement ``inline`` from the content of a cell file, not started."""
     return Cell(CellConfig.from_dict({**data, "cell": {**data["cell"], "placement": "inline"}}))
 
 
 def condition_cell(condition: str) -> Cell:
-    """Return a cell of two arms with the controllets of a condition, see :data:`CONDITIONS`.
-
-    It is an :func:`inline_cell`.
-    """
+    """Return an inline cell of two arms with the controllets of one of :data:`CONDITIONS`."""
     name = name_of(condition)
     return inline_cell(
         cell_data(two_arms(), {name: law_of(condition)}, instances_of(condition), name=name)

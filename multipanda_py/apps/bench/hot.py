@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computing times of controllets, robot models and simulation, called repeatedly without waiting.
+"""Computing times of controllets, robot models and simulation without waiting between calls.
 
 Run it with ``python -m multipanda_py.apps.bench.hot ROUNDS [N ...]``, where each N is a number of
 arms. It prints JSON. The process stays on one core and disables garbage collection.
@@ -40,10 +40,8 @@ Block = Callable[[], object]
 def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEATS) -> dict[str, Any]:
     """Measure the computing time of functions.
 
-    The functions take turns, so that other load on the machine affects all of them alike.
-
     Args:
-        blocks: Functions to time, by name.
+        blocks: Functions to time, by name. They take turns.
         rounds: Number of rounds over all functions.
         repeat: Number of timed calls of each function per round.
 
@@ -119,8 +117,8 @@ def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
         rows: Numbers of arms; empty to measure the conditions, which have two arms.
 
     Returns:
-        Results of :func:`measure` by name of the measured function, and real-time factors under
-        names that end in ``inline``.
+        Results of :func:`measure` by name of the function, and real-time factors under names that
+            end in ``inline``.
     """
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if rows:

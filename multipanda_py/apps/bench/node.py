@@ -60,8 +60,8 @@ class BenchNode(Closeable):
         folder: Folder for cell file and log.
         environment: Environment variables, see :func:`ros_environment`.
         namespace: ROS namespace of the node; may be empty.
-        through: Command such as ``nsenter`` with its arguments, which starts the processes in
-            another network namespace.
+        through: Command with arguments, such as ``nsenter``, that starts the processes in another
+            network namespace.
 
     Attributes:
         start_to_active: Time from the start until the node offers its services [s].
@@ -199,7 +199,7 @@ class BenchNode(Closeable):
 
     @contextlib.contextmanager
     def each_condition(
-        self, conditions: Sequence[str], sent: Path
+        self, conditions: Sequence[str], sent_log: Path
     ) -> Iterator[Iterator[tuple[str, Child]]]:
         """Move the arms under one condition after the other.
 
@@ -207,21 +207,21 @@ class BenchNode(Closeable):
 
         Args:
             conditions: Conditions to measure, :data:`COUPLED_CONDITION` last.
-            sent: File to which the motion generator writes its targets, see :func:`read_sent`.
+            sent_log: File for the sent targets, see :func:`read_sent_targets`.
 
         Yields:
             Iterator that activates the controllets of the next condition, and returns its name and
-            the motion generator once the arms move.
+                the motion generator once the arms move.
         """
-        with contextlib.closing(self._each(conditions, sent)) as each:
+        with contextlib.closing(self._each(conditions, sent_log)) as each:
             yield each
 
     def _each(
-        self, conditions: Sequence[str], sent: Path
+        self, conditions: Sequence[str], sent_log: Path
     ) -> Generator[tuple[str, Child], None, None]:
         apart = [condition for condition in conditions if condition != COUPLED_CONDITION]
         self.switch(instances_of(apart[0]))
-        with self._moved([], sent) as generator:
+        with self._moved([], sent_log) as generator:
             time.sleep(APPROACH_TIME)
             for condition in apart:
                 self.switch(instances_of(condition))
@@ -230,15 +230,18 @@ class BenchNode(Closeable):
         if COUPLED_CONDITION in conditions:
             (name,) = instances_of(COUPLED_CONDITION)
             self.switch([name])
-            with self._moved(["--object", name], sent.with_name("sent_object.npy")) as generator:
+            with self._moved(
+                ["--object", name], sent_log.with_name("sent_object.npy")
+            ) as generator:
                 time.sleep(SETTLE_TIME)
                 yield COUPLED_CONDITION, generator
 
     @contextlib.contextmanager
-    def _moved(self, target: list[str], sent: Path) -> Iterator[Child]:
+    def _moved(self, target: list[str], sent_log: Path) -> Iterator[Child]:
         bases = [f"{arm}={y}" for arm, y in ARM_POSITIONS.items()]
         with Child(
-            "multipanda_py.ros.client.motion_generator", *bases, *target, "--record", str(sent),
+            "multipanda_py.ros.client.motion_generator", *bases, *target,
+            "--record", str(sent_log),
             environment=self._environment,
         ) as generator:  # fmt: skip
             generator.wait_until_ready(START_TIMEOUT)
@@ -260,10 +263,7 @@ class BenchNode(Closeable):
 
 
 def stop_generator(generator: Child) -> float:
-    """Stop a motion generator and return the number of targets per second that it has sent.
-
-    The result is 0 if the generator did not stop and was killed.
-    """
+    """Stop a motion generator and return its rate of sent targets [1/s]; 0 after a kill."""
     try:
         response = json.loads(generator.stop_and_read())
     except ValueError:  # A killed generator prints no result.
@@ -271,7 +271,7 @@ def stop_generator(generator: Child) -> float:
     return float(response["rounds"] / response["seconds"])
 
 
-def read_sent(file: Path) -> Matrix:
+def read_sent_targets(file: Path) -> Matrix:
     """Return the targets that a motion generator sent, (n, 2).
 
     Each row has the time on CLOCK_MONOTONIC [s] and the x coordinate of the target position [m].

@@ -24,7 +24,7 @@ from multipanda_py.apps.bench.conditions import (
     instances_of,
     two_arms,
 )
-from multipanda_py.apps.bench.node import BenchNode, read_sent, ros_environment
+from multipanda_py.apps.bench.node import BenchNode, read_sent_targets, ros_environment
 from multipanda_py.apps.bench.processes import UsageMeter
 from multipanda_py.apps.bench.records import (
     LATE_COMMAND_TIME,
@@ -41,11 +41,11 @@ from multipanda_py.state import Vector
 SOURCE = Path(__file__).with_name("floor.c")
 
 
-class Floor:
-    """Reference loop at 1 kHz, written in C, that computes nothing.
+class BaselineLoop:
+    """Loop at 1 kHz, written in C, that computes nothing.
 
-    Its cycles are late only because of the machine, so their lateness is a lower bound for the
-    loop of the node.
+    The machine alone makes its cycles late, so their lateness is a lower bound for the loop of the
+    node.
 
     Args:
         folder: Folder for the compiled program.
@@ -89,11 +89,10 @@ def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
 
     Returns:
         Data for the report, and the delays from each request to the first cycle of the new
-        controllets, (trials,) [us]. After a failure, the data has only the reason (``trouble``),
-        and there are no delays.
+            controllets, (trials,) [us]. After a failure, the reason (``trouble``) and no delays.
     """
     try:
-        delays, answered = _trials(node, trials)
+        delays, answered = _switch_delays(node, trials)
     except BenchError as error:  # Results of other measurements must not be lost.
         return {"trouble": f"{error}"}, np.zeros(0)
     figures = {
@@ -106,12 +105,8 @@ def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
     return figures, delays
 
 
-def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
-    """Return two delays of each switch, both (trials,) [us].
-
-    The first is the time from the request to the first cycle of the new controllets. The second is
-    the time from the request to the response of the ROS service.
-    """
+def _switch_delays(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
+    """Return the delays until the first cycle, and until the response, both (trials,) [us]."""
     rng = np.random.default_rng(0)
     pair = instances_of(CONDITIONS[0]), instances_of(CONDITIONS[1])
     delays, answered = [], []
@@ -148,7 +143,7 @@ def paced(
         Data for the report, and samples for the plots by condition and measured quantity [us].
     """
     data = all_conditions(two_arms(backend="mujoco", gripper=True), f"bench_{os.getpid()}")
-    sent, floor = folder / "sent.npy", _floor(folder, log)
+    sent_log, baseline = folder / "sent.npy", _compiled_baseline(folder, log)
     samples: Samples = {}
     figures: dict[str, Any] = {}
     used = np.zeros(0)
@@ -156,12 +151,12 @@ def paced(
         result: dict[str, Any] = {"start_to_active_s": node.start_to_active, "conditions": figures}
         plain = None
         try:
-            plain = _conditions(node, floor, seconds, sent, log, figures, samples)
+            plain = _measure_conditions(node, baseline, seconds, sent_log, log, figures, samples)
         except BenchError as error:  # Conditions measured so far keep their figures.
             for condition in CONDITIONS:
                 figures.setdefault(condition, {"trouble": f"{error}"})
-        if sent.is_file():
-            published = read_sent(sent)
+        if sent_log.is_file():
+            published = read_sent_targets(sent_log)
             result["targets_per_second"] = (len(published) - 1) / float(np.ptp(published[:, 0]))
             used = used if plain is None else topic_to_use(plain, published)
         result["topic_to_use_us"] = summary(used)
@@ -170,23 +165,18 @@ def paced(
     return result, samples
 
 
-def _conditions(
+def _measure_conditions(
     node: BenchNode,
-    floor: Floor | None,
+    baseline: BaselineLoop | None,
     seconds: float,
-    sent: Path,
+    sent_log: Path,
     log: Callable[[str], None],
     figures: dict[str, Any],
     samples: Samples,
 ) -> CycleTimes | None:
-    """Measure all conditions, and add their results to ``figures`` and ``samples``.
-
-    Returns:
-        Cycle times of :data:`PLAIN_CONDITION`; None if this measurement failed.
-    """
     plain = None
     desired = (*CONDITIONS[:-1], PLAIN_CONDITION, CONDITIONS[-1])
-    with node.each_condition(desired, sent) as each:
+    with node.each_condition(desired, sent_log) as each:
         for condition, generator in each:
             if condition == PLAIN_CONDITION:
                 log("measuring the delay from a topic to the loop")
@@ -203,7 +193,7 @@ def _conditions(
                 figures[condition] = {"trouble": f"{error}"}
                 continue
             figures[condition], samples[condition] = _figures(timing, usage)
-            below = under_the_same_load(floor, node.loop, min(seconds, FLOOR_SECONDS))
+            below = run_baseline_under_same_load(baseline, node.loop, min(seconds, FLOOR_SECONDS))
             if below is not None:
                 late, missed = below
                 samples[condition]["floor"] = late
@@ -225,9 +215,9 @@ def _measure(
     return timing, usage
 
 
-def _floor(folder: Path, log: Callable[[str], None]) -> Floor | None:
+def _compiled_baseline(folder: Path, log: Callable[[str], None]) -> BaselineLoop | None:
     try:
-        return Floor(folder)
+        return BaselineLoop(folder)
     except BenchError as error:
         log(str(error))
         return None
@@ -242,7 +232,7 @@ def _figures(
 
 
 def counts(timing: CycleTimes) -> dict[str, int]:
-    """Count all cycles, and those that were late, missed, on hold or not recorded."""
+    """Return the numbers of all cycles, and of late, missed, held and unrecorded ones, by name."""
     times = cycle_times(timing)
     return {
         "cycles": len(timing.wake),
@@ -253,25 +243,25 @@ def counts(timing: CycleTimes) -> dict[str, int]:
     }
 
 
-def under_the_same_load(
-    floor: Floor | None, loop: int, seconds: float
+def run_baseline_under_same_load(
+    baseline: BaselineLoop | None, loop: int, seconds: float
 ) -> tuple[Vector, int] | None:
     """Run the C loop in place of the node's loop, on the same cores with the same priority.
 
     Args:
-        floor: C loop; None if it could not be built.
-        loop: Process id of the node's loop, which is paused while the C loop runs.
+        baseline: C loop; None if it could not be built.
+        loop: Process id of the node's loop, which is paused meanwhile.
         seconds: Duration [s].
 
     Returns:
-        Result of :meth:`Floor.run`; None without a C loop.
+        Result of :meth:`BaselineLoop.run`; None without a C loop.
     """
-    if floor is None:
+    if baseline is None:
         return None
     cores, policy = os.sched_getaffinity(loop), os.sched_getscheduler(loop)
     priority = os.sched_getparam(loop).sched_priority if policy == os.SCHED_FIFO else 0
     os.kill(loop, signal.SIGSTOP)
     try:
-        return floor.run(seconds, max(cores) if len(cores) == 1 else -1, priority)
+        return baseline.run(seconds, max(cores) if len(cores) == 1 else -1, priority)
     finally:
         os.kill(loop, signal.SIGCONT)

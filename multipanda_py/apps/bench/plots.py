@@ -54,7 +54,7 @@ def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) 
 
 
 def usable_pyplot() -> Any:
-    """Return pyplot with a backend that draws into files.
+    """Return pyplot for drawing into files.
 
     Raises:
         BenchError: matplotlib is missing.
@@ -69,14 +69,9 @@ def usable_pyplot() -> Any:
     return pyplot
 
 
-def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequence[str]) -> None:
-    """Draw violin plots in groups, with median and 99th percentile.
-
-    Args:
-        axes: Axes to draw on.
-        groups: Samples of each violin of a group [us], by name of the group on the x axis.
-        labels: Legend of the first, second and further violins of every group.
-    """
+def _draw_violins(
+    axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequence[str]
+) -> None:
     names, top = list(groups), 0.0
     if not names:
         axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
@@ -120,7 +115,7 @@ def _to_robot(axes: Axes, wired: Samples) -> None:
         for name in CONDITIONS
         if name in wired
     }
-    _violins(axes, groups, [f"{arm} arm" for arm in ARM_POSITIONS])
+    _draw_violins(axes, groups, [f"{arm} arm" for arm in ARM_POSITIONS])
     axes.set_title("torque computed in the loop to torque at the robot; paper: 500 us", size=9)
 
 
@@ -130,7 +125,7 @@ def _answers(axes: Axes, wired: Samples) -> None:
         for name in (*CONDITIONS, BARE)
         if name in wired
     }
-    _violins(axes, groups, [f"{arm} arm" for arm in ARM_POSITIONS])
+    _draw_violins(axes, groups, [f"{arm} arm" for arm in ARM_POSITIONS])
     axes.set_title("state packet to torque packet; bare: pylibfranka alone", size=9)
 
 
@@ -140,7 +135,7 @@ def _loop_times(axes: Axes, paced: Samples) -> None:
         for name in CONDITIONS
         if name in paced
     }
-    _violins(axes, groups, ["control: wake-up to torques", "whole cycle with physics"])
+    _draw_violins(axes, groups, ["control: wake-up to torques", "whole cycle with physics"])
     axes.set_title("control loop, all cycles (bar: median, dash: p99)", size=9)
 
 
@@ -150,7 +145,7 @@ def _lateness(axes: Axes, paced: Samples) -> None:
         for name in CONDITIONS
         if name in paced
     }
-    _violins(axes, groups, ["our loop", "idle loop in C"])
+    _draw_violins(axes, groups, ["our loop", "idle loop in C"])
     axes.set_title("lateness of wake-up, same core, priority and load", size=9)
 
 

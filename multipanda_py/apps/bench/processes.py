@@ -25,17 +25,14 @@ END_TIMEOUT = 10.0
 
 
 class Child(Closeable):
-    """Child process that runs a module of this package.
-
-    If its owner ends in any manner, even by SIGKILL, the standard input of the child closes, which
-    ends the child.
+    """Child process that runs a module of this package, and always ends with its owner.
 
     Args:
         module: Full name of the module.
         arguments: Command-line arguments of the module.
         environment: Environment variables added to those of this process.
-        through: Command such as ``nsenter`` with its arguments, which starts the process in
-            another network namespace.
+        through: Command with arguments, such as ``nsenter``, that starts the process in another
+            network namespace.
     """
 
     def __init__(
@@ -97,7 +94,7 @@ class Child(Closeable):
         return answer
 
     def stop_and_read(self) -> str:
-        """Stop the process and return its remaining output, or an empty string if it is killed."""
+        """Stop the process and return its remaining output; empty if it had to be killed."""
         if self.process.stdin is not None:
             self.process.stdin.close()
             self.process.stdin = None
@@ -148,11 +145,9 @@ def process_tree(pid: int) -> list[int]:
 
 
 def module_of(pid: int) -> str:
-    """Return the module that a process runs, such as ``ros.node.node``.
+    """Return the module that a process runs, such as ``ros.node.node``, without ``multipanda_py``.
 
-    Returns:
-        Name of the module without ``multipanda_py``. The program name if the process runs no
-        module of this package; empty if it has ended.
+    The result is the program name for other programs, and empty if the process has ended.
     """
     if pid == os.getpid():
         return "bench"
@@ -178,11 +173,7 @@ def memory_mib(pid: int) -> tuple[float, float]:
 
 
 def cores_of(figures: Mapping[str, Any], name: str) -> float:
-    """Return the total processor load of all processes that run a module.
-
-    Args:
-        figures: Results of one condition, with a :class:`Usage` of each process in ``processes``.
-        name: Name of the module, as in :func:`module_of`.
+    """Return the processor load of all processes that run a module, in the results of a condition.
 
     Returns:
         Load as a number of fully used cores.
@@ -191,11 +182,7 @@ def cores_of(figures: Mapping[str, Any], name: str) -> float:
 
 
 class UsageMeter:
-    """Meter of memory and processor time of processes, which counts from its creation.
-
-    Args:
-        pids: Ids of the processes.
-    """
+    """Meter of the memory and processor time of processes from now on."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._start_time = time.monotonic()

@@ -27,9 +27,7 @@ _TIMING_FIELDS = ("wake_ns", "deadline_ns", "control_ns", "compute_ns", "missed_
 
 @dataclass(frozen=True)
 class CycleTimes:
-    """Timing of all cycles of a measurement.
-
-    Times are in ns of CLOCK_MONOTONIC, and arrays have shape (n,) unless noted.
+    """Timing of all cycles of a measurement; arrays (n,) in ns of CLOCK_MONOTONIC unless noted.
 
     Attributes:
         wake: Start of each cycle.
@@ -38,8 +36,7 @@ class CycleTimes:
         compute: Duration from ``wake`` until the end of the cycle.
         missed: Number of periods without a cycle since the start of the loop.
         tau: Commanded torques, (n, arms, joints) [Nm].
-        sensed: Start of the cycle that read the newest state of each arm, (n, arms); equals
-            ``wake`` for a state read in this cycle.
+        sensed: Start of the cycle that read the newest state of each arm, (n, arms).
         reference_x: Coordinate x of the target position of the first arm [m].
         held: True in cycles in which an arm was on hold.
         dropped: Number of cycles whose records were overwritten before they were read.
@@ -123,7 +120,7 @@ def summary(values: Vector) -> dict[str, float]:
 
 
 def cycle_times(timing: CycleTimes) -> dict[str, Vector]:
-    """Return three times of every cycle, by name [us].
+    """Return three times of every cycle, (n,) [us], by name.
 
     - ``control``: from the start of the cycle until the commands are computed.
     - ``cycle``: from the start to the end of the cycle.
@@ -137,7 +134,7 @@ def cycle_times(timing: CycleTimes) -> dict[str, Vector]:
 def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
     """Return the delay of targets from publication to the first cycle that used them [us].
 
-    A target and the cycle that used it are matched by the x coordinate of the target.
+    The x coordinate of a target identifies the cycle.
 
     Args:
         timing: Cycle timing of the loop.
@@ -183,7 +180,7 @@ def measure_without_holds(
         fraction = max(float(timing.held.mean()) for timing in timings)
         if fraction <= MAX_HELD_FRACTION and not any(node.faults() for node in nodes):
             return timings, result
-        last = " / ".join(_last_words(node.log) for node in nodes)
+        last = " / ".join(_last_log_message(node.log) for node in nodes)
         for node, instances in nodes.items():
             node.switch(instances)
         time.sleep(SETTLE_TIME)
@@ -196,7 +193,7 @@ def measure_without_holds(
 
 
 def measure_with_retry(measure: Callable[[], Result]) -> Result:
-    """Run a measurement, and repeat it if it fails, as happens on a busy machine.
+    """Run a measurement, and repeat it if it fails.
 
     Raises:
         BenchError: Every attempt has failed; this is the error of the last one.
@@ -209,6 +206,5 @@ def measure_with_retry(measure: Callable[[], Result]) -> Result:
     return measure()
 
 
-def _last_words(log: str) -> str:
-    """Return the message of the last line of a log, without time stamp and logger name."""
+def _last_log_message(log: str) -> str:
     return log.strip().rpartition("\n")[2].rpartition("]: ")[2]

@@ -25,12 +25,12 @@ def median_and_p99(figures: Mapping[str, float] | None, digits: int = 0) -> str:
 
 
 def missed(figures: Mapping[str, int]) -> str:
-    """Return missed and total periods of the loop as text, such as ``3 of 1000``."""
+    """Return missed and total loop periods as text, such as ``3 of 1000``."""
     return f"{figures['missed']} of {figures['missed'] + figures['cycles']}"
 
 
 def not_measured(figures: Mapping[str, str]) -> str:
-    """Return the reason why a measurement failed as one line; empty if it did not fail."""
+    """Return the reason of a failed measurement as one line; empty after a success."""
     lines = figures.get("trouble", "").splitlines()
     return f"not measured: {lines[0]}" if lines else ""
 
@@ -62,7 +62,7 @@ def scaling_lines(scaling: Figures | None, image: str = "") -> Iterator[str]:
         "Shared pages of memory are divided among processes."
     )
     yield ""
-    yield _end(scaling["end"])
+    yield _limit_text(scaling["end"])
     yield ""
     yield table(
         ("two arms each", "cell", "control, paced", "whole cycle", "lateness",
@@ -97,8 +97,7 @@ def _paced(result: Figures) -> list[str]:
     ]
 
 
-def _end(end: Figures) -> str:
-    """Return a text on the maximum number of arms at 1 kHz, with advice on faster hardware."""
+def _limit_text(end: Figures) -> str:
     if not end:
         return "**Limit of 1 kHz:** unknown, because fewer than two numbers of arms were measured."
     return (
@@ -167,7 +166,7 @@ def markdown(report: Report, image: str = "", arms_figure: str = "") -> str:
     parts = [
         head,
         text.format(report["effort"]["seconds"]),
-        *_busy(report["machine"]),
+        *_busy_warning(report["machine"]),
         table(("machine", ""), report["machine"].items()),
     ]
     if image:
@@ -186,8 +185,7 @@ def markdown(report: Report, image: str = "", arms_figure: str = "") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _busy(machine: Mapping[str, str]) -> list[str]:
-    """Return a warning if the machine was busy before the benchmark; empty otherwise."""
+def _busy_warning(machine: Mapping[str, str]) -> list[str]:
     load, cores = machine["load before"].split()[0], machine["cores"].split()[0]
     return [_BUSY.format(float(load), cores)] if float(load) > float(cores) else []
 

@@ -66,19 +66,17 @@ def scaling(seconds: float, hot: Data, folder: Path, log: LogFunction) -> dict[s
         log: Callback for progress messages.
 
     Returns:
-        Results by key:
+        Results by key; a failed measurement only has the key ``trouble`` with the reason:
 
         - ``hot``: the argument ``hot``.
         - ``arms``: measurement of one node, by number of arms.
         - ``cells``: measurements of each node, by key of :data:`CELL_NAMESPACES`.
         - ``end``: result of :func:`end_of_1_khz`.
-
-        A failed measurement only has the key ``trouble`` with the reason.
     """
     arms = {}
     for n in ARM_COUNTS:
         log(f"measuring {n} arms")
-        (arms[f"{n}"],) = _together(
+        (arms[f"{n}"],) = _run_nodes_together(
             [_row(n, f"row_{n}")], [""], [ros_environment()], seconds, folder
         )
     cells = {}
@@ -90,7 +88,7 @@ def scaling(seconds: float, hot: Data, folder: Path, log: LogFunction) -> dict[s
             ros_environment(first if name else 1 + (first + k) % 100)
             for k, name in enumerate(namespaces)
         ]
-        cells[how] = _together(data, namespaces, environments, seconds, folder)
+        cells[how] = _run_nodes_together(data, namespaces, environments, seconds, folder)
     return {"hot": hot, "arms": arms, "cells": cells, "end": end_of_1_khz(arms)}
 
 
@@ -100,14 +98,13 @@ def _row(n: int, name: str) -> Data:
     return data
 
 
-def _together(
+def _run_nodes_together(
     data: Sequence[Data],
     namespaces: Sequence[str],
     environments: Sequence[dict[str, str]],
     seconds: float,
     folder: Path,
 ) -> list[dict[str, Any]]:
-    """Run the nodes of several cells at the same time, and return the results of each."""
     try:
         with contextlib.ExitStack() as stack:
             nodes, generators = [], []
@@ -241,7 +238,7 @@ def run(effort: Effort, log: LogFunction) -> tuple[dict[str, Any], dict[str, Sam
 
 
 def hot(rounds: int, rows: tuple[int, ...], log: LogFunction) -> dict[str, Any]:
-    """Run :func:`multipanda_py.apps.bench.hot.hot` in a child process; ``log`` gets progress.
+    """Run :func:`multipanda_py.apps.bench.hot.hot` in a child process; ``log`` gets its progress.
 
     Raises:
         BenchError: The measurement fails.
@@ -264,7 +261,7 @@ def cpp(log: LogFunction) -> dict[str, Any]:
     """Build and measure the C++ versions of the control laws, for comparison.
 
     Raises:
-        BenchError: The benchmark cannot be built or run here; the message gives the reason.
+        BenchError: The C++ benchmark cannot be built or run; the message gives the reason.
     """
     if not CPP_BENCHMARK.is_file():
         raise BenchError("benchmarks/cpp: missing. Run this part in a checkout of the repository")

@@ -48,9 +48,9 @@ Signals = NDArray[np.float64]
 
 
 def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals) -> float | None:
-    r"""Estimate the delay of one recording of k signals relative to another by cross-correlation.
+    r"""Estimate the delay between two recordings of k signals by cross-correlation.
 
-    As in the multipanda_ros2 paper, the estimate for k pairs of signals is
+    As in the multipanda_ros2 paper, the estimate is
 
     .. math:: \hat T = \arg\max_T \sum_j \int \dot x_{from,j}(t)\, \dot x_{to,j}(t + T)\, dt.
 
@@ -62,7 +62,7 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
 
     Returns:
         Delay of the second recording [s]; None if the signals change too little for a maximum
-        within ``MAX_DELAY``.
+            within ``MAX_DELAY``.
     """
     start, end = max(t_from[0], t_to[0]), min(t_from[-1], t_to[-1])
     times = np.arange(start, end, TIME_STEP)
@@ -90,8 +90,7 @@ def stamped_delays(
 ) -> tuple[Vector, Vector]:
     """Return the delays of torque commands from the loop to a robot.
 
-    A received command is left out if it differs from the newest command that the loop wrote before
-    its arrival.
+    Commands that differ from the newest one written before their arrival are left out.
 
     Args:
         t_from: Times at which the loop wrote commands, (n,) [s], increasing.
@@ -100,7 +99,7 @@ def stamped_delays(
         x_to: Received torques, (m, k).
 
     Returns:
-        Arrival times and delays of the commands with a known delay [s].
+        Arrival times and delays of the other commands [s].
     """
     last = np.searchsorted(t_from, t_to, side="right") - 1
     known = last >= 0
@@ -218,7 +217,7 @@ class BenchRobots(Closeable):
             )  # fmt: skip
         return answers
 
-    def run_minimal_loops(self, seconds: float) -> dict[str, ReceivedTorques]:
+    def run_bare_loops(self, seconds: float) -> dict[str, ReceivedTorques]:
         """Run :mod:`.bare_loop` for each robot, and return the received packets by arm."""
         priority = CLIENT_PRIORITY if may_have_priority() else 0
         self.start_recording(seconds)
@@ -247,7 +246,7 @@ BARE = "bare pylibfranka"
 def wired(
     seconds: float, folder: Path, log: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
-    """Measure delays of the node with two robots, and of loops that only echo a torque.
+    """Measure delays of the node with two robots, and of loops that only send zero torques.
 
     Args:
         seconds: Duration of each condition [s].
@@ -256,8 +255,8 @@ def wired(
 
     Returns:
         Data for the report by condition and arm, and delays for the plots by condition and key
-        [us]. The keys ``left`` and ``right`` are delays from state to torque of an arm. The keys
-        ``to left`` and ``to right`` are delays from the loop to its robot.
+            [us]. The keys ``left`` and ``right`` are delays from state to torque, ``to left`` and
+            ``to right`` from the loop to the robot.
     """
     figures: dict[str, Any] = {}
     samples: Samples = {}
@@ -269,7 +268,7 @@ def wired(
                 figures.setdefault(condition, {"trouble": f"{error}"})
         log(f"measuring {BARE}")
         try:
-            answers = measure_with_retry(lambda: robots.run_minimal_loops(seconds))
+            answers = measure_with_retry(lambda: robots.run_bare_loops(seconds))
         except BenchError as error:
             figures[BARE] = {"trouble": f"{error}"}
             return figures, samples
@@ -294,18 +293,18 @@ def _conditions(
         for condition, generator in each:
             log(f"measuring {condition} on simulated FCI robots")
             try:
-                result = _measure(node, robots, condition, [*node.pids, generator.pid], seconds)
+                result = _measure_condition(
+                    node, robots, condition, [*node.pids, generator.pid], seconds
+                )
             except BenchError as error:  # The machine may be too slow for the robots.
                 figures[condition] = {"trouble": f"{error}"}
                 continue
             figures[condition], samples[condition] = _figures(*result)
 
 
-def _measure(
+def _measure_condition(
     node: BenchNode, robots: BenchRobots, condition: str, pids: list[int], seconds: float
 ) -> tuple[CycleTimes, dict[str, ReceivedTorques], list[dict[str, Any]]]:
-    """Measure cycle times, received torques and processor use at the same time."""
-
     def both() -> tuple[list[CycleTimes], tuple[dict[str, ReceivedTorques], list[dict[str, Any]]]]:
         _wait_for(robots)
         meter = UsageMeter(pids)
@@ -324,7 +323,7 @@ def _figures(
     figures: dict[str, Any] = {"processes": usage, "not_seen": timing.dropped}
     drawn: dict[str, Vector] = {}
     for k, (arm, result) in enumerate(answers.items()):
-        written, tau = _written(timing, k)
+        written, tau = _written_torques(timing, k)
         _, delays = stamped_delays(written, tau, result.arrived, result.tau)
         correlated = correlated_delay(written, tau, result.arrived, result.tau)
         figures[arm] = {
@@ -347,12 +346,8 @@ def _wait_for(robots: BenchRobots) -> None:
         time.sleep(0.05)
 
 
-def _written(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
-    """Return times and torques of the loop's commands to an arm, in cycles with a new state.
-
-    Returns:
-        Times, (n,) [s], and torques, (n, 7) [Nm].
-    """
+def _written_torques(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
+    """Return times, (n,) [s], and torques, (n, 7) [Nm], of commands in cycles with a new state."""
     fresh = timing.sensed[:, arm] == timing.wake
     written = (timing.wake + timing.control)[fresh] * 1e-9
     return written, timing.tau[fresh, arm]

@@ -61,7 +61,7 @@ def _run_identify(options: argparse.Namespace) -> int:
         check_output(options.plot, *SUFFIXES, option="--plot")
         pyplot()  # Fails now, not after the fit, if matplotlib is missing.
     kind = registry.find("actuators", options.type)
-    parts = _parts(options.file)
+    parts = _columns_by_joint(options.file)
     estimates = [
         identify_springs(
             options.type, columns, names=options.fit, fixed=dict(options.fix),
@@ -73,7 +73,9 @@ def _run_identify(options: argparse.Namespace) -> int:
     for path, one in zip(parts, estimates):
         _report(path, one, units)
     if options.output is not None:
-        text = actuator_text(options.type, _params(estimates), _notes(options.file, estimates))
+        text = actuator_text(
+            options.type, _spring_params(estimates), _notes(options.file, estimates)
+        )
         write_whole(options.output, text)
         actuator_from(options.output, len(estimates))
         print_line(
@@ -98,14 +100,8 @@ def _fixed(text: str) -> tuple[str, float]:
     return name, number
 
 
-def _parts(path: Path) -> dict[str, dict[str, Any]]:
-    """Read a table of measurements from a file, and return the columns of each joint.
-
-    The result has a key for each joint, made of the path and the joint name.
-
-    Raises:
-        IdentificationRejected: The file is not a table, or the table has no rows.
-    """
+def _columns_by_joint(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the columns of a table of measurements, by path and joint name."""
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise IdentificationRejected(
             f"{path}: not a table. Use a {' or '.join(TABLE_SUFFIXES)} file."
@@ -138,20 +134,15 @@ def _report(path: str, result: SpringEstimate, units: dict[str, str]) -> None:
         print_line(f"  {'the offset':12} {result.offset[0]:12.5g} +- {result.offset[1]:<10.2g} Nm")
 
 
-def _rounded(value: float, deviation: float) -> float:
-    """Round a value to a number of digits that fits its standard deviation."""
+def _round_to_deviation(value: float, deviation: float) -> float:
     digits = 6 if deviation <= 0.0 else math.ceil(math.log10(abs(value) / deviation)) + 3
     return float(f"{value:.{min(max(digits, 4), 12)}g}")
 
 
-def _params(estimates: list[SpringEstimate]) -> dict[str, float | list[float]]:
-    """Return the spring parameters of the joints by name.
-
-    A value is one number if it is equal for all joints; otherwise it is a list.
-    """
+def _spring_params(estimates: list[SpringEstimate]) -> dict[str, float | list[float]]:
     each = {
         name: [
-            _rounded(one.params[name], one.deviations.get(name, 0.0))
+            _round_to_deviation(one.params[name], one.deviations.get(name, 0.0))
             if name in one.deviations
             else one.params[name]
             for one in estimates

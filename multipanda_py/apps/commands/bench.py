@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         effort, **{name: value for name, value in values.items() if value is not None}
     )
     options.folder.mkdir(parents=True, exist_ok=True)
-    _check_free_space(options.folder)
+    _check_report_can_be_written(options.folder)
     end_in_order(_END_TIMEOUT)
     report, samples = measure(effort, complain)
     name = "scaling" if effort.parts == ("scaling",) else "report"
@@ -87,12 +87,7 @@ def run(options: argparse.Namespace) -> int:
     return OK if set(PARTS) & set(report) else FAILED
 
 
-def _check_free_space(folder: Path) -> None:
-    """Check that the report can be written to a folder, before the measurement.
-
-    Raises:
-        BenchError: The report cannot be written.
-    """
+def _check_report_can_be_written(folder: Path) -> None:
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
             if probe.write(bytes(_FREE_SPACE)) < _FREE_SPACE:

@@ -90,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
         )
     parts = target.with_name(f".{target.name}.parts")
     try:
-        result = _refined(parts, options)
-        _put(result, target, options)
+        result = _calibrate_or_continue(parts, options)
+        _write_atomically(result, target, options)
     except OSError as error:
         raise ValidationRejected(f"{target}: cannot be written: {error.strerror}") from None
     shutil.rmtree(parts, ignore_errors=True)
@@ -101,8 +101,7 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _refined(parts: Path, options: argparse.Namespace) -> Calibration:
-    """Run the calibration; completed rounds of an interrupted command are not repeated."""
+def _calibrate_or_continue(parts: Path, options: argparse.Namespace) -> Calibration:
     plant, twin = CellConfig.from_yaml(options.plant), CellConfig.from_yaml(options.twin)
     plan = CalibrationPlan(
         tasks=sorted(set(options.task or (1, 2, 3, 4))),
@@ -136,8 +135,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Calibration:
             )
 
 
-def _put(result: Calibration, target: Path, options: argparse.Namespace) -> None:
-    """Write the output folder; it does not exist until it is complete."""
+def _write_atomically(result: Calibration, target: Path, options: argparse.Namespace) -> None:
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:

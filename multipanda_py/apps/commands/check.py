@@ -27,7 +27,7 @@ def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print a summary and warnings for each valid file, and all errors of each invalid file."""
+    """Print a summary and warnings of each valid cell file, and all errors of each invalid one."""
     code = OK
     for path in options.files:
         try:
@@ -62,7 +62,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def check_residuals(config: CellConfig) -> None:
-    """Check that residuals, the learned torque corrections of a cell, exist and fit their arms.
+    """Check that the residuals of a cell (learned torque corrections) exist and fit their arms.
 
     Raises:
         ConfigurationError: A residual is missing or does not fit; the message lists all errors.
@@ -94,10 +94,6 @@ def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_doctor(options: argparse.Namespace) -> int:
-    """Check this machine and its links to robots, and print the results.
-
-    The exit code is 1 if a condition that real arms require is not met.
-    """
     failed = False
     for finding in _findings(options.robots):
         print_line(f"[{'ok' if finding.ok else '!!'}] {finding.name}: {finding.value}")

@@ -43,16 +43,13 @@ def complain(text: str) -> None:
 def check_output(
     path: Path, *suffixes: str, option: str = "--output", beside: Iterable[str | Path | None] = ()
 ) -> Path:
-    """Check that an output file can be written, before a command works for minutes.
+    """Check that an output file can be written, and return its path.
 
     Args:
         path: Path of the output file.
         suffixes: Allowed suffixes in lower case; all suffixes by default.
         option: Command-line option that named the file, for the error message.
         beside: Other files of the command, which must not be overwritten.
-
-    Returns:
-        The same path.
 
     Raises:
         ConfigurationError: The suffix is not allowed, the path is a folder or one of the other
@@ -81,7 +78,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file atomically, so that it is never partly written.
+    """Write a file atomically.
 
     Raises:
         ConfigurationError: The file cannot be written.
@@ -123,7 +120,7 @@ def run_verb(options: argparse.Namespace) -> int:
 
 
 def arm_of(arms: Collection[str], name: str | None) -> str:
-    """Return the name of an arm after a check; if none is given, the only arm of the cell.
+    """Return the name of an arm after a check; without a name, the only arm of the cell.
 
     Args:
         arms: Names of all arms of the cell.
@@ -168,7 +165,7 @@ def port(text: str) -> int:
 
 
 def pixels(text: str) -> int:
-    """Parse a positive, even number of pixels; video encoders need even sizes.
+    """Parse a positive, even number of pixels.
 
     Raises:
         argparse.ArgumentTypeError: The text is not such a number.

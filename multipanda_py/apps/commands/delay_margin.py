@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print one line per controllet with its bandwidth and delay margin."""
-    rows = list(_measure(CellConfig.from_yaml(options.cell), options))
+    rows = list(_margins_and_bandwidths(CellConfig.from_yaml(options.cell), options))
     if options.json:
         print_line(json.dumps(rows, indent=2))
         return OK
@@ -75,8 +75,9 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield minimum delay margin and maximum bandwidth of controllets over configurations."""
+def _margins_and_bandwidths(
+    config: CellConfig, options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
     unconnected = config.model_copy(
         update={
             "arms": {
@@ -135,13 +136,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 def _configurations(
     config: CellConfig, indices: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
-    """Yield the joint configurations at which the delay margin of a controllet is computed.
-
-    The options select random configurations, a given one, or the start configuration.
-
-    Yields:
-        Positions of all joints of the controllet's arms, (n,) [rad].
-    """
+    """Yield random, given or start positions of all joints of the arms, (n,) [rad]."""
     named = [list(config.arms.items())[index] for index in indices]
     arms = [arm for _, arm in named]
     if options.random:

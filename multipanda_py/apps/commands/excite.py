@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
         )
     if not all(math.isfinite(angle) for rpy in options.mounting for angle in rpy):
         raise ConfigurationError(f"--mounting: got {options.mounting}, allowed finite angles")
-    arm, clearance = _arm(options)
+    arm, clearance = _arm_and_clearance(options)
     gravities = [gravity_in_base(rpy) for rpy in options.mounting]
     desired = ExcitationOptions(
         harmonics=options.harmonics,
@@ -151,8 +151,7 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
-    """Return the arm that the options name, and its :class:`.Clearance` to obstacles."""
+def _arm_and_clearance(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
     if options.cell in MODELS:
         if options.arm is not None:
             raise ConfigurationError(

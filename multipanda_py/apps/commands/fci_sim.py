@@ -34,7 +34,7 @@ def _add_server_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_server(options: argparse.Namespace) -> int:
     from multipanda_py.simulation.fci.process import make_server
 
-    server = make_server(options, _cell(options))
+    server = make_server(options, _cell_of_option(options))
     try:
         end_in_order()
         for unit in server.control_units:
@@ -49,21 +49,17 @@ def _run_server(options: argparse.Namespace) -> int:
     return OK
 
 
-def _cell(options: argparse.Namespace) -> CellConfig | None:
-    """Return the cell from the file that ``--cell`` names; None if this option is missing.
-
-    The function prints the sections of the file that the simulation ignores.
-    """
+def _cell_of_option(options: argparse.Namespace) -> CellConfig | None:
     if options.cell is None:
         if options.task is not None:
             raise ConfigurationError("--task: needs --cell, because it adds objects to a cell.")
         return None
     from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.identification.validation.tasks import in_task
-    from multipanda_py.simulation.fci.scene import left_out
+    from multipanda_py.simulation.fci.scene import ignored_delays
 
     config = CellConfig.from_yaml(options.cell)
-    for sentence in left_out(config):
+    for sentence in ignored_delays(config):
         complain(f"note: {sentence}")
     if options.task is None:
         return config
@@ -106,15 +102,9 @@ def _add_inject_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_inject(options: argparse.Namespace) -> int:
-    """Check the fault that the user wants to inject, send it and print the robot's state.
-
-    Raises:
-        ConfigurationError: There is no such fault, or it has no such arguments.
-        BackendError: No simulated robot is reachable, or it rejects the request.
-    """
     name = options.fault.replace("-", "_")
-    command = fci_arguments.find(Admin, name)
-    arguments = fci_arguments.read(command, options.arguments)
+    command = fci_arguments.find_command(Admin, name)
+    arguments = fci_arguments.parse_arguments(command, options.arguments)
     try:
         client = AdminClient(options.address)
     except OSError as error:

@@ -107,10 +107,10 @@ def run(options: argparse.Namespace) -> int:
             options.plot, *SUFFIXES, option="--plot", beside=[*options.logs, options.output]
         )
         pyplot()  # Fails now, not after minutes, if matplotlib is missing.
-    arm, load = _arm(options)
+    arm, load = _arm_and_compensated_load(options)
     motions = _motions(options, arm)
     if options.load:
-        return _load(options, arm, motions)
+        return _identify_load(options, arm, motions)
     identification_options = Options(
         friction=options.friction,
         rotors=options.rotors,
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
         load=load,
         progress=lambda text: complain(f"identify: {text}"),
     )
-    _report(result)
+    _print_torque_errors(result)
     with replacing(options.output) as partial:
         partial.write_text(
             parameters_text(result.robot, _notes(result, options)), encoding="utf-8"
@@ -144,11 +144,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_load_options(options: argparse.Namespace) -> None:
-    """Check that no option for link inertia or friction is used together with ``--load``.
-
-    Raises:
-        ConfigurationError: Such an option is used.
-    """
     usual = Options()
     for name, requested in (
         ("--plot", options.plot is not None),
@@ -160,8 +155,7 @@ def _check_load_options(options: argparse.Namespace) -> None:
             raise ConfigurationError(f"{name}: not allowed with --load. Remove it.")
 
 
-def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
-    """Return the measured arm, and the payload that the robot compensated during the logs."""
+def _arm_and_compensated_load(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
     load = NO_LOAD
     if options.cell and options.robot:
         raise ConfigurationError(
@@ -197,7 +191,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
         log = read(path)
         for sentence in check_recording(log):
             complain(f"note: {sentence}")
-        one = log.the_arm(_name_in(log, options))
+        one = log.the_arm(_arm_name_in_log(log, options))
         if known_robot(one) not in (None, arm.robot.name) and arm.robot.name in MODELS:
             raise IdentificationRejected(
                 f"{path}: {one.arm} is a {one.robot}, not a {arm.robot.name}. Name the right "
@@ -215,12 +209,8 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
     return motions
 
 
-def _name_in(log: Log, options: argparse.Namespace) -> str | None:
-    """Return the name of the requested arm in a log; None to use the only arm of the log.
-
-    Raises:
-        IdentificationRejected: The log contains other arms of the cell, but not the requested one.
-    """
+def _arm_name_in_log(log: Log, options: argparse.Namespace) -> str | None:
+    """Return the name of the requested arm; None to use the only arm of the log."""
     requested: str | None = options.arm
     if options.cell is None or requested in log.arms:
         return requested
@@ -232,8 +222,7 @@ def _name_in(log: Log, options: argparse.Namespace) -> str | None:
     return None
 
 
-def _report(result: Identified) -> None:
-    """Print the quality of the torque prediction of every joint."""
+def _print_torque_errors(result: Identified) -> None:
     print_line(f"{len(result.base)} base parameters, condition number {result.condition:.3g}")
     if result.rotors == "unseen":
         print_line("torque sensors are behind the gears: rotor inertia is that of the model")
@@ -273,8 +262,9 @@ def _notes(notes: Identified, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]) -> int:
-    """Identify and print the payload at the flange; write it if there is an output file."""
+def _identify_load(
+    options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]
+) -> int:
     result = identify_payload(motions, arm, options.cutoff)
     body = result.load
     inertia = moments_of(body.inertia)

@@ -69,7 +69,9 @@ def markdown(
 ) -> str:
     """Return a Markdown page on all controllets, features, backends and actuators."""
     kinds = (line for kind in result for line in _kind_section(kind, result))
-    return "\n".join([_HEAD, *_targets(), *kinds, *_settings_section(result.get("backends", ()))])
+    return "\n".join(
+        [_HEAD, *_targets(), *kinds, *_live_settings_tables(result.get("backends", ()))]
+    )
 
 
 def _targets() -> Iterator[str]:
@@ -92,17 +94,16 @@ def _kind_section(kind: str, parts: Mapping[str, Sequence[Mapping[str, Any]]]) -
             yield f"Cannot be loaded: {item['error']}"
             continue
         yield item["summary"]
-        facts = list(_facts(item))
+        facts = list(_fact_lines(item))
         if facts:
             yield "\n" + "\n".join(f"- {fact}" for fact in facts)
         rows = [_parameter_cells(parameter) for parameter in item.get("parameters", ())]
-        if rows and kind != "backends":  # _settings_section() lists parameters of backends.
+        if rows and kind != "backends":  # _live_settings_tables() lists parameters of backends.
             yield ""
             yield from _table(_COLUMNS, rows)
 
 
-def _settings_section(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield tables of the backends' settings that may change at run time."""
+def _live_settings_tables(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield _ROBOT
     for backend in backends:
         live = [setting for setting in backend.get("parameters", ()) if not setting["read_only"]]
@@ -111,8 +112,7 @@ def _settings_section(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield from _table(_COLUMNS, [_parameter_cells(setting) for setting in live])
 
 
-def _facts(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines on a controllet, feature or actuator, such as its number of arms."""
+def _fact_lines(item: Mapping[str, Any]) -> Iterator[str]:
     if "arms" in item:
         min_value, max_value = item["arms"]["min"], item["arms"]["max"]
         yield (
@@ -229,7 +229,7 @@ def run(options: argparse.Namespace) -> int:
 def entry(kind: str, name: str) -> dict[str, Any]:
     """Return a description of a controllet, feature, backend or actuator as plain data.
 
-    If loading fails, the description only has the name and an ``error``.
+    If loading fails, the description has only the name and an ``error``.
     """
     try:
         return _entry(kind, name)
@@ -254,11 +254,11 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
         item["features"] = list(feature_names(part, None))
         item["reports"] = list(report_titles(part.report_names))
         item["report_docs"] = [getattr(report, "doc", "") for report in part.report_names]
-        item["own_targets"] = _own_channels(part.Target.channels)
+        item["own_targets"] = _custom_channels(part.Target.channels)
     if kind == "features":
         item["needs"] = list(part.requires)
         item["targets"] = [str(channel) for channel in part.channels]
-        item["own_targets"] = _own_channels(part.channels)
+        item["own_targets"] = _custom_channels(part.channels)
     if kind == "actuators":
         item["motors"] = 2 if part.preset_unit else 1
         item["preset"] = part.preset_unit
@@ -310,16 +310,15 @@ def robot(name: str) -> dict[str, Any]:
     }
 
 
-def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
-    """Return descriptions of those channels that are not built-in."""
+def _custom_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
     return [
         {
             "name": channel.name,
             "width": channel.width,
             "per_joint": channel.per_joint,
             "unit": channel.unit,
-            "low": _finite(channel.low),
-            "high": _finite(channel.high),
+            "low": _json_bound(channel.low),
+            "high": _json_bound(channel.high),
             "doc": channel.doc,
             "topic": channel.topic_path,
             "message": channel.message,
@@ -336,8 +335,8 @@ def _parameter(spec: Spec) -> dict[str, Any]:
         "name": spec.name,
         "type": _type(spec),
         "unit": spec.unit,
-        "low": _finite(spec.low),
-        "high": _finite(spec.high),
+        "low": _json_bound(spec.low),
+        "high": _json_bound(spec.high),
         "options": list(spec.options),
         "default": default,
         "doc": spec.doc,
@@ -351,10 +350,10 @@ def _type(spec: Spec) -> str:
     return f"{spec.width} numbers" if spec.kind == "vector" else spec.kind
 
 
-def _finite(bound: Bound) -> Any:
-    """Return a bound as JSON data, with None for infinity."""
+def _json_bound(bound: Bound) -> Any:
+    """Return a bound as JSON data; None for infinity."""
     if isinstance(bound, tuple):
-        return [_finite(element) for element in bound]
+        return [_json_bound(element) for element in bound]
     return None if math.isinf(bound) else bound
 
 

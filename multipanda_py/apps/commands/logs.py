@@ -90,7 +90,7 @@ def _run_record(options: argparse.Namespace) -> int:
 def _own(options: argparse.Namespace) -> Recorded:
     own = Cell.from_yaml(options.file)
     # Errors in options are reported before the arms are connected.
-    path = _target(options, own.config.cell.name)
+    path = _new_log_path(options, own.config.cell.name)
     arm, law, points = "", "", None
     if options.motion is not None:
         arm = arm_of(own.arms, options.arm)
@@ -130,7 +130,7 @@ def _own(options: argparse.Namespace) -> Recorded:
 
 def _attached(options: argparse.Namespace) -> Recorded:
     plan, memory = find_running(options.node)
-    path = _target(options, plan.name)
+    path = _new_log_path(options, plan.name)
     fd = os.open(memory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         split = int((options.split or 0.0) * _MEGABYTE)
@@ -150,8 +150,7 @@ def _attached(options: argparse.Namespace) -> Recorded:
     return recorded(recording.stop())
 
 
-def _target(options: argparse.Namespace, cell: str) -> Path:
-    """Return the path of the new log, in a folder that exists."""
+def _new_log_path(options: argparse.Namespace, cell: str) -> Path:
     return check_output(new_file(options.output or _default(cell)))
 
 

@@ -10,7 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from multipanda_py.apps.commands.command_line import check_output, complain, positive, print_line
-from multipanda_py.apps.commands.monitor_live import check_arms, draw, end, follow_live, write_band
+from multipanda_py.apps.commands.monitor_live import (
+    check_arms,
+    follow_live,
+    plot_deviations,
+    print_summary,
+    write_band,
+)
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.parameter_file import refuse_namespace
 from multipanda_py.config.renamed_keys import with_current_keys
@@ -81,8 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the twin along a cell or logs, and print unusual deviations between robot and twin.
 
-    With ``--learn``, compute the usual range of deviations from logs of normal operation instead,
-    and write it to a file.
+    With ``--learn``, write the usual range of deviations in logs of normal operation to a file.
     """
     live = options.node is not None or options.topics is not None
     sources = (bool(options.logs), options.node is not None, options.topics is not None)
@@ -119,9 +124,9 @@ def _learn(options: argparse.Namespace) -> int:
     arms = {}
     for path in options.logs:
         log = read(path, robot=None)
-        config, named = _twin(options, log)
+        config, named = _twin_cell_and_logs(options, log)
         monitor = CellMonitor(config, arms=tuple(named))
-        _check_log(monitor, log, named)
+        _check_log_fits_twin(monitor, log, named)
         monitor.follow(named)
         if strange := monitor.mismatches():
             raise MonitorRejected(f"{path}: {strange[0]}")
@@ -133,26 +138,22 @@ def _learn(options: argparse.Namespace) -> int:
 
 def _log(options: argparse.Namespace, band: Band | None) -> int:
     log = read(options.logs)
-    config, named = _twin(options, log)
+    config, named = _twin_cell_and_logs(options, log)
     monitor = CellMonitor(config, band, tuple(named), options.update)
-    _check_log(monitor, log, named)
+    _check_log_fits_twin(monitor, log, named)
     for alarm in monitor.follow(named):
         print_line(f"{alarm.time:9.2f} s  {alarm}")
     for line in monitor.lines():
         print_line(line)
     for sentence in monitor.mismatches():
         complain(f"note: {sentence}")
-    draw(options.output, monitor, {name: [result] for name, result in monitor.last.items()})
-    return end(monitor)
+    plot_deviations(
+        options.output, monitor, {name: [result] for name, result in monitor.last.items()}
+    )
+    return print_summary(monitor)
 
 
-def _check_log(monitor: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None:
-    """Check that a log fits the arms of the twin, and print notes on missing data.
-
-    Raises:
-        MonitorRejected: The log has another robot, other units, swapped columns or no valid
-            sample.
-    """
+def _check_log_fits_twin(monitor: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None:
     for sentence in check_recording(log):
         complain(f"note: {sentence}")
     for name, arm in named.items():
@@ -166,7 +167,9 @@ def _check_log(monitor: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None
             complain(f"note: {sentence}")
 
 
-def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, ArmLog]]:
+def _twin_cell_and_logs(
+    options: argparse.Namespace, log: Log
+) -> tuple[CellConfig, dict[str, ArmLog]]:
     """Return the cell of the twin, and the logs of its arms by their names in this cell."""
     if options.twin:
         config = CellConfig.from_yaml(options.twin)

@@ -61,7 +61,7 @@ def write_band(
         path: YAML file to write.
         runs: Recorded deviations of each log of normal operation, by arm.
         arms: Descriptions of the arms, by name.
-        margin: Extension of the range at its lower and upper end, as a fraction of its width.
+        margin: Extension of the range at both ends, as a fraction of its width.
         description: Source of the data, for the first line of the file.
 
     Raises:
@@ -74,7 +74,7 @@ def write_band(
     return OK
 
 
-def draw(
+def plot_deviations(
     path: Path | None, monitor: CellMonitor, parts: Mapping[str, Sequence[MonitoredLog]]
 ) -> None:
     """Plot the deviations between every arm and its twin, unless ``path`` is None."""
@@ -90,7 +90,7 @@ def draw(
         print_line(f"{target}: {target.stat().st_size / 1e3:.0f} kB")
 
 
-def end(monitor: CellMonitor) -> int:
+def print_summary(monitor: CellMonitor) -> int:
     """Print a summary and return the exit code.
 
     The code is 1 if deviations left their usual range, or if there were no samples to compare.
@@ -149,7 +149,7 @@ class RosOutput:
             ) from None
 
     def close(self) -> None:
-        """Stop the node."""
+        """Stop the publisher node."""
         self._node.close()
 
 
@@ -186,7 +186,7 @@ class RosInput:
     """Source of arm states from the topics ``joint_states`` and ``external_wrench``.
 
     External torques are computed from the external wrench F by ``tau_ext = J^T F`` with the
-    Jacobian J. A child process subscribes.
+    Jacobian J.
 
     Args:
         namespace: Namespace of the cell.
@@ -217,14 +217,13 @@ class RosInput:
 
     @property
     def is_there(self) -> bool:
-        """True while the node runs."""
+        """True while the subscriber node runs."""
         return self._node.is_alive
 
     def pop(self) -> dict[str, ArmLog]:
-        """Return the states received since the last call, by arm.
+        """Return the logs of states since the last call, by arm.
 
-        Returns:
-            Log of each arm; empty until every arm has sent a new state.
+        The result is empty until every arm has a new state.
 
         Raises:
             MonitorRejected: An arm has sent nothing within 20 s, or is a different robot.
@@ -247,7 +246,7 @@ class RosInput:
         return logs
 
     def close(self) -> None:
-        """Stop the node."""
+        """Stop the subscriber node."""
         self._node.close()
 
     def _missing_states_message(self) -> str:
@@ -258,7 +257,7 @@ class RosInput:
 
     def _log(self, name: str, messages: list[dict[str, Any]]) -> ArmLog:
         arm = self._arms[name]
-        order = _order(arm, messages[0]["joints"])
+        order = _joint_indices(arm, messages[0]["joints"])
         q, dq, tau, wrench = (
             np.array([state[key] for state in messages], dtype=np.float64).reshape(
                 len(messages), -1
@@ -287,14 +286,8 @@ class RosInput:
         )
 
 
-def _order(arm: ArmDescription, names: list[str]) -> list[int]:
-    """Return the index of each joint of an arm in a list of joint names.
-
-    Names may have the arm's name as a prefix.
-
-    Raises:
-        MonitorRejected: A joint is missing.
-    """
+def _joint_indices(arm: ArmDescription, names: list[str]) -> list[int]:
+    """Return the index of each joint of an arm in ``names``, which may have the arm's prefix."""
     result = []
     for joint in arm.joint_names:
         known = (joint, joint.removeprefix(f"{arm.name}_"))
@@ -408,5 +401,5 @@ def _follow(
             raise MonitorRejected(strange[0])
         description = f"{owner}, {time.monotonic() - start:.0f} s"
         return write_band(options.output, selected, monitor.arms, options.margin, description)
-    draw(options.output, monitor, selected)
-    return end(monitor)
+    plot_deviations(options.output, monitor, selected)
+    return print_summary(monitor)

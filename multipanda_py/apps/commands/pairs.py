@@ -115,13 +115,16 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f"--{values[1]}: not allowed together with --{values[0]}")
     twin = CellConfig.from_yaml(options.cell)
     arm = arm_of(twin.arms, options.arm)
-    count = _replayed(options, twin, arm) if options.logs else _recorded(options, twin, arm)
+    count = (
+        _replay_logged_motions(options, twin, arm)
+        if options.logs
+        else _record_new_motions(options, twin, arm)
+    )
     print_line(f"{options.output / TABLE_FILE}: {count} motions on both sides")
     return OK
 
 
-def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Move reference robot and twin, record both and return the number of motions."""
+def _record_new_motions(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
     for name in ("follow", "robot", "log_arm"):
         if getattr(options, name):
             raise ConfigurationError(f"--{name.replace('_', '-')}: only allowed with --logs")
@@ -149,8 +152,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
     )
 
 
-def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Repeat logged motions of a reference robot on the twin; return the number of motions."""
+def _replay_logged_motions(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
     if options.plant_controllet:
         raise ConfigurationError("--plant-controllet: not allowed with --logs. Remove it.")
     return replay_logs(

@@ -59,9 +59,9 @@ def run(options: argparse.Namespace) -> int:
     """Serve the page of a cell until the cell ends, the duration is over or Ctrl-C is pressed."""
     from multipanda_py.apps.panel import CellPanel
 
-    _refuse_host(options.host)
+    _check_host_is_local(options.host)
     if options.node is not None:
-        _become_client(options)
+        _execute_node_panel(options)
     if options.file is None:
         raise ConfigurationError("name a cell file to run, or --node for a running node")
     cell = Cell.from_yaml(options.file)
@@ -90,12 +90,7 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _refuse_host(host: str) -> None:
-    """Check that the server can listen at an address.
-
-    Raises:
-        ConfigurationError: The address is not one of this machine.
-    """
+def _check_host_is_local(host: str) -> None:
     try:
         kind, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(kind, socket.SOCK_STREAM) as one:
@@ -106,11 +101,7 @@ def _refuse_host(host: str) -> None:
         ) from None
 
 
-def _become_client(options: argparse.Namespace) -> NoReturn:
-    """Check the arguments and execute :mod:`.node_panel`, which uses ROS, in this process.
-
-    The function does not return.
-    """
+def _execute_node_panel(options: argparse.Namespace) -> NoReturn:
     refuse_namespace(options.node)
     if options.file is not None:
         CellConfig.from_yaml(options.file)

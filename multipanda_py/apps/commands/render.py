@@ -37,10 +37,10 @@ RAMP_TIME = 0.6
 
 
 class Demo:
-    """Demo motion: tools move on circles; half-way, other controllets take over.
+    """Demo motion of tools on circles in the y-z plane of the base.
 
-    Circles lie in the y-z plane of the base. Controllets with joint targets move the first joint
-    back and forth instead. Adjacent arms move in opposite directions.
+    Controllets with joint targets move the first joint back and forth instead. Adjacent arms move
+    in opposite directions. Half-way, other controllets take over.
 
     Args:
         cell: A started cell.
@@ -68,18 +68,15 @@ class Demo:
         self._q = {arm: cell.state(arm).q for arm in cell.arms}
 
     def update(self, time: float) -> str:
-        """Send the targets of all arms, and switch controllets half-way.
-
-        Args:
-            time: Time since the start [s].
+        """Send the targets of all arms for a time since the start [s], and switch half-way.
 
         Returns:
-            Message on the switch if this call made it; otherwise empty.
+            Message on a switch in this call; otherwise empty.
         """
         news = ""
         if not self._switched and time >= self._duration / 2:
             self._switched = True
-            news = self._switch()
+            news = self._switch_controllets()
         angle = 2.0 * np.pi / PERIOD * time
         left = min(time, self._duration - time)
         size = 0.5 - 0.5 * np.cos(np.pi * min(1.0, max(0.0, left / RAMP_TIME)))
@@ -96,11 +93,7 @@ class Demo:
                 self._cell.set_target(arm, q=q)
         return news
 
-    def _switch(self) -> str:
-        """Switch every arm to another controllet that accepts targets, if there is one.
-
-        Controllets with pose targets are preferred. Among them, those of several arms come first.
-        """
+    def _switch_controllets(self) -> str:
         cell = self._cell
         active, taken = set(cell.active), set[str]()
         chosen = []
@@ -196,8 +189,6 @@ def simulate_frames(
 ) -> Iterator[int]:
     """Run a cell and move the bodies of a scene to their poses at each frame of a video.
 
-    Progress is printed to standard error.
-
     Args:
         config: Configuration of a cell with placement inline.
         seconds: Duration of the video [s].
@@ -218,14 +209,14 @@ def simulate_frames(
             while done < until:
                 news = motion.update(done / rate) if motion is not None else ""
                 if news:
-                    _progress(f"{done / rate:.2f} s: {news}\n")
+                    _show_progress(f"{done / rate:.2f} s: {news}\n")
                 batch = min(TARGET_CYCLES, until - done)
                 cell.step(batch)
                 done += batch
             view.show(newest_row(cell))
-            _progress(f"frame {number + 1} of {count}")
+            _show_progress(f"frame {number + 1} of {count}")
             yield number
-        _progress(f"{count} frames\n")
+        _show_progress(f"{count} frames\n")
         for event in cell.events():
             complain(f"event: {event}")
 
@@ -238,8 +229,7 @@ def newest_row(cell: Cell) -> NDArray[np.void]:
     return row
 
 
-def _progress(text: str) -> None:
-    """Show a progress text in the last line of the terminal, if standard error is one."""
+def _show_progress(text: str) -> None:
     if sys.stderr.isatty() or text.endswith("\n"):
         sys.stderr.write(f"\r\x1b[K{text}" if sys.stderr.isatty() else text)
         sys.stderr.flush()

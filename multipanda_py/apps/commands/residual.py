@@ -246,7 +246,7 @@ def _run_train(options: argparse.Namespace) -> int:
     )  # fmt: skip
     if start is not None:
         check_initial_weights(start, pairs, settings)
-    bodies = _bodies(options, pairs)
+    bodies = _body_difference(options, pairs)
     result, history = train(
         pairs, settings, complain, lambda best: best.save(options.output), start, bodies
     )
@@ -260,8 +260,7 @@ def _run_train(options: argparse.Namespace) -> int:
     return OK
 
 
-def _bodies(options: argparse.Namespace, pairs: PairedMotions) -> BodyDifference | None:
-    """Fit the difference of link inertia between robot and twin; None without ``--bodies``."""
+def _body_difference(options: argparse.Namespace, pairs: PairedMotions) -> BodyDifference | None:
     if options.bodies is None:
         return None
     config = CellConfig.from_yaml(options.bodies)

@@ -61,7 +61,7 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
     try:
         if options.viewer and not cell.config.cell.viewer:
             viewer = start_viewer(cell.config, cell.realtime, cell.shared_memory_fd)
-        _advance(cell, options.duration, started, viewer)
+        _run_for(cell, options.duration, started, viewer)
     except KeyboardInterrupt:
         print_line(f"stopped after {time.monotonic() - started:.1f} s")
         return OK
@@ -76,17 +76,9 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
     return FAILED if any(faults.values()) else OK
 
 
-def _advance(
+def _run_for(
     cell: Cell, duration: float, started: float, viewer: subprocess.Popen[bytes] | None
 ) -> None:
-    """Run the cell for a duration and print its status.
-
-    Args:
-        cell: Running cell.
-        duration: Duration [s]: simulated time with placement inline, wall time with others.
-        started: Start of the run on the monotonic clock [s].
-        viewer: Process of the viewer; None without a viewer.
-    """
     inline = cell.config.cell.placement == "inline"
     rate = cell.config.cell.rate
     cycles, reported_cycles, reported = 0, 0, started
@@ -95,7 +87,7 @@ def _advance(
         passed = cycles / rate if inline else now - started
         print_events(cell)
         if passed >= duration or now >= reported + STATUS_PERIOD:
-            reported_cycles = _report(cell, passed, now - reported, reported_cycles)
+            reported_cycles = _print_status(cell, passed, now - reported, reported_cycles)
             reported = now
         if passed >= duration:
             return
@@ -111,15 +103,8 @@ def _advance(
             time.sleep(max(0.0, started + cycles / rate - time.monotonic()))
 
 
-def _report(cell: Cell, passed: float, wall: float, reported_cycles: int) -> int:
-    """Print the status since the last call, and return the total number of cycles.
-
-    Args:
-        cell: Running cell.
-        passed: Time since the start of the run [s].
-        wall: Wall time since the last call [s].
-        reported_cycles: Number of cycles at the last call.
-    """
+def _print_status(cell: Cell, passed: float, wall: float, reported_cycles: int) -> int:
+    """Print the status since the last call, and return the total number of cycles."""
     total, _ = cell.records(since=sys.maxsize)
     now = cell.statistics(max(2, total - reported_cycles))
     if cell.config.cell.placement == "inline":  # It runs as fast as it can.

@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     cell = Cell.from_yaml(path, placement="inline" if inline else None)
     task.check(cell.config)
     if options.check:
-        return checked(task, cell.config, options)
+        return print_plan_checks(task, cell.config, options)
     end_in_order()
     with cell:
         if not (options.no_check or options.ablate):
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         book = TaskMetrics(runner)
         note = None if options.report is None else book.note
         try:
-            is_done = runner.run(note) if video is None else filmed(runner, options, note)
+            is_done = runner.run(note) if video is None else run_with_video(runner, options, note)
         finally:
             runner.close()
     if options.report is not None:
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
     return OK if is_done else FAILED
 
 
-def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> int:
+def print_plan_checks(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> int:
     """Plan all subtasks without motion, print the results and return the exit code."""
     checks: list[SubtaskCheck] = []
 
@@ -153,7 +153,7 @@ def describe_checks(checks: Sequence[SubtaskCheck]) -> str:
     return f"{count} of {len(checks)} subtasks checked in {seconds:.1f} s"
 
 
-def filmed(
+def run_with_video(
     runner: TaskRunner, options: argparse.Namespace, note: Callable[[], None] | None
 ) -> bool:
     """Execute the task and render it to a video; return True if it was completed.

@@ -77,14 +77,14 @@ def _run_perturb(options: argparse.Namespace) -> int:
 
 
 def add_tasks(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add option ``--task`` for validation tasks; ``text`` is its help."""
+    """Declare ``--task``, which selects validation tasks; ``text`` is its help."""
     parser.add_argument(
         "--task", metavar="N", type=int, action="append", choices=tuple(TASKS), help=text
     )
 
 
 def add_force_controllets(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add option ``--controllet`` for tasks with a force; ``text`` is its help."""
+    """Declare ``--controllet``, the controllets of tasks with a force; ``text`` is its help."""
     names = sorted({name for task in TASKS.values() for name in task.controllets})
     parser.add_argument("--controllet", metavar="NAME", action="append", choices=names, help=text)
 

@@ -43,7 +43,7 @@ class AccessToken:
         return f"/{rest}" if is_right else None
 
     def guard(self, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """Return a handler that rejects requests without the secret and forwards all others."""
+        """Return the handler ``answer`` with a check that rejects requests without the secret."""
 
         def guarded(connection: Any, request: Any) -> Any:
             path = self.without(request.path)
@@ -100,13 +100,11 @@ def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
 def close_foreign_connections(server: Any, bound_to: str) -> None:
     """Make a viser server close connections that come from pages of other sites.
 
-    viser has no public access to the headers of a connection, so this function uses private
-    attributes of the pinned version.
-
     Args:
         server: A ``viser.ViserServer`` that already listens.
         bound_to: Address that the server listens at.
     """
+    # viser has no public access to headers, so this uses private attributes of its pinned version.
     sockets = server._websock_server
 
     async def poll(client: Any) -> None:
@@ -147,9 +145,8 @@ _chosen_value: ContextVar[Any] = ContextVar("value that a page has chosen")
 def accept_values_only(server: Any) -> None:
     """Make a viser server accept only valid values of input elements from browser pages.
 
-    Without this restriction, a page could change any property of an element, for example disable
-    the stop button of all other pages. Requests to share the page through viser's public server
-    are dropped too. This function uses private attributes of the pinned version of viser.
+    A page could otherwise change any property of an element, such as disable the stop button of
+    all pages. Requests to share the page are dropped too.
     """
     elements = server.gui._gui_input_handle_from_uuid
     received = server._websock_server._incoming_handlers
@@ -158,9 +155,9 @@ def accept_values_only(server: Any) -> None:
         if set(message.updates) != {"value"}:
             return False
         element = elements.get(message.uuid)  # viser ignores messages for removed elements.
-        return element is None or _is_like(message.updates["value"], element.value)
+        return element is None or _is_convertible(message.updates["value"], element.value)
 
-    _drop_unreadable(server._websock_server)
+    _drop_unreadable_messages(server._websock_server)
     for kind, handlers in received.items():
         if kind.__name__ == _UPDATE:
             received[kind] = [_if(is_value, handler) for handler in handlers]
@@ -173,15 +170,14 @@ def accept_values_only(server: Any) -> None:
 def value_of(element: Any) -> Any:
     """Return the value that a page has set for an element; call only in the element's callback.
 
-    In contrast, ``element.value`` may contain a newer value, set by the panel.
+    ``element.value`` may be a newer value from the panel.
     """
     value = element.value
     return value if (changed := _chosen_value.get(None)) is None else type(value)(changed)
 
 
-def _drop_unreadable(sockets: Any) -> None:
-    """Drop messages that viser cannot read; otherwise it would end the connection."""
-
+def _drop_unreadable_messages(sockets: Any) -> None:
+    # viser would end the connection at such a message.
     async def guard(client: Any) -> None:
         connection = sockets._live_connections.get(client.client_id)
         receive, is_reported = connection.recv, False
@@ -225,8 +221,7 @@ def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable
     return checked
 
 
-def _is_like(value: Any, now: Any) -> bool:
-    """Return True if viser can convert ``value`` to the type of ``now``, the present value."""
+def _is_convertible(value: Any, now: Any) -> bool:
     if isinstance(now, bool | str):
         return isinstance(value, type(now))
     if isinstance(now, int):

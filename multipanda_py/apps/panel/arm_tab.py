@@ -26,7 +26,7 @@ _AXES = ("x", "y", "z", "rx", "ry", "rz")
 
 
 class Gains:
-    """List of a controllet's parameters, with input elements for the parameter that is selected.
+    """List of a controllet's parameters, and input elements for the selected one.
 
     Args:
         session: Session of the panel.
@@ -66,14 +66,13 @@ class Gains:
         # Any viewer may select a parameter, even if another one is in command.
         def chosen(viewer: int, name: Any) -> None:
             if name in specs and law is self._law:
-                act = lambda: self._open(law, specs[name])  # noqa: E731
+                act = lambda: self._select_parameter(law, specs[name])  # noqa: E731
                 self._session.queue.post(("parameter", law.name), None, act)
 
         self._session.on_use(self._choice, chosen)
-        self._open(law, next(iter(specs.values())))
+        self._select_parameter(law, next(iter(specs.values())))
 
-    def _open(self, law: InstanceSpec, spec: Spec) -> None:
-        """Replace the inputs by those of another parameter."""
+    def _select_parameter(self, law: InstanceSpec, spec: Spec) -> None:
         for element in self.elements:
             element.remove()
         self._spec = spec
@@ -101,7 +100,6 @@ class Gains:
         return change
 
     def _refresh(self) -> None:
-        """Show the current values of the selected parameter."""
         if self._law is None or self._spec is None:
             return
         values = _parts(self._spec, self._session.cell.parameters(self._law.name)[self._spec.name])
@@ -151,7 +149,7 @@ _COLORS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd", "#8c564b", "#1
 
 
 class Plots:
-    """Plots of external force and joint torques of one arm. Viewers select the arm.
+    """Plots of external force and joint torques of the arm that viewers select.
 
     Args:
         session: Session of the panel.

@@ -105,13 +105,7 @@ class CellProtocol(Protocol):
         """Change parameters of a controllet, all in the same cycle of the loop."""
 
     def set_target(self, arm: str, pose: Pose | None = ..., *, frame: str = ...) -> None:
-        """Send a target pose of the tool to an arm's controllet.
-
-        Args:
-            arm: Name of the arm.
-            pose: Target pose of the tool in ``frame``; None for no pose.
-            frame: Name of the frame.
-        """
+        """Send a target pose of the tool in a frame to the controllet of an arm."""
 
     def request_switch(
         self,

@@ -18,12 +18,11 @@ TARGET_TIMEOUT = 0.5
 """Time without messages during a drag after which the arm holds [s]."""
 
 
-class Drag:
+class DragTimeout:
     """Timeout of the messages that a page sends while its viewer drags a gizmo.
 
-    Messages stop if the page stalls, loses its network or is closed, or if the mouse does not
-    move. :meth:`has_timed_out` then returns True once, and the arm must hold until the next
-    message.
+    Messages also stop if the page stalls or is closed, or the mouse does not move. The arm must
+    hold from the timeout until the next message.
 
     Attributes:
         viewer: Number of the viewer who drags; None without a drag.
@@ -36,11 +35,11 @@ class Drag:
         self._latest = math.inf
 
     def message_received(self, viewer: int, now: float) -> None:
-        """Record a message of the drag at a time [s], which restarts the timeout."""
+        """Restart the timeout at the time of a message [s]."""
         self.viewer, self._latest = viewer, now
 
     def end(self) -> None:
-        """Record that the viewer has released the gizmo, which disables the timeout."""
+        """Disable the timeout, because the viewer has released the gizmo."""
         self.viewer, self._latest = None, math.inf
 
     def has_timed_out(self, now: float) -> bool:
@@ -59,8 +58,8 @@ _RESTARTED = "a controllet has started meanwhile. Grasp the gizmo again."
 class Gizmo:
     """Gizmo that a viewer drags to send target poses to an arm.
 
-    The gizmo follows the tool until the first target. It returns to the tool when a target is
-    rejected or a controllet starts on the arm; the viewer must then grasp it again.
+    It follows the tool until the first target, and returns to the tool when a target is rejected
+    or a controllet starts on the arm.
 
     Args:
         session: Session of the panel.
@@ -77,7 +76,7 @@ class Gizmo:
 
     def __init__(self, session: Session, arm: str, base: Pose) -> None:
         self._session, self.arm, self._base = session, arm, base
-        self.drag = Drag()
+        self.drag = DragTimeout()
         self._law: tuple[str, int] | None = None
         self._is_commanded = False
         self.handle = self._make(Pose.identity(), visible=False)
@@ -99,18 +98,15 @@ class Gizmo:
             if self.drag.viewer is not None:
                 self._session.note(f"{self.arm}: {_RESTARTED}")
             self._law = known
-            self._reset(self.takes_poses(law))
+            self._recreate_at_tool(self.takes_poses(law))
         if self.drag.has_timed_out(now):
             self._hold(f"no message of the drag for {TARGET_TIMEOUT:g} s")
         if self.handle.visible and not self._is_commanded and self.drag.viewer is None:
             pose = self._measured()
             self.handle.position, self.handle.wxyz = pose.position, _wxyz(pose)
 
-    def forget(self, viewer: int) -> None:
-        """Let the arm hold if this viewer was dragging it.
-
-        Call this when the viewer has left or may no longer command the arm.
-        """
+    def hold_if_dragged_by(self, viewer: int) -> None:
+        """Let the arm hold if a viewer, who has left or lost the command, was dragging it."""
         if self.drag.viewer == viewer:
             self.drag.end()
             self._is_commanded = False
@@ -133,20 +129,19 @@ class Gizmo:
     def _send_target(
         self, handle: Any, viewer: int, phase: str, position: Any, wxyz: Any, now: float
     ) -> None:
-        """Send a target to the arm; if it is rejected, return the gizmo to the tool."""
         if handle is not self.handle:  # The message belongs to a former gizmo.
             return
         if self._law is None or self._session.cell.activation_count(self.arm) != self._law[1]:
-            self._reset()
+            self._recreate_at_tool()
             raise TargetRejected(f"{self.arm}: {_RESTARTED}")
         if phase == "start":
             self.drag.message_received(viewer, now)
             return
         try:
-            pose = _pose(self.arm, position, wxyz)
+            pose = _pose_from_page(self.arm, position, wxyz)
             self._session.cell.set_target(self.arm, pose, frame="world")
         except TargetRejected:
-            self._reset()
+            self._recreate_at_tool()
             raise
         self._is_commanded = True
         if phase == "end":
@@ -154,11 +149,8 @@ class Gizmo:
         else:
             self.drag.message_received(viewer, now)
 
-    def _reset(self, visible: bool | None = None) -> None:
-        """Replace the gizmo by a new one at the tool.
-
-        Messages of a drag that continues refer to the old element and are ignored.
-        """
+    def _recreate_at_tool(self, visible: bool | None = None) -> None:
+        # Messages of a running drag refer to the old element and are ignored.
         self.drag.end()
         self._is_commanded = False
         visible = self.handle.visible if visible is None else visible
@@ -176,14 +168,14 @@ class Gizmo:
                 return
             if event.client_id not in self._session.server.get_clients():
                 # viser sends a last pose for a page that was closed during a drag. The arm must
-                # not move to it, but hold: see `forget`.
+                # not move to it, but hold: see `hold_if_dragged_by`.
                 return
             act = partial(
                 self._send_target, handle, event.client_id, event.phase,
                 np.array(handle.position), np.array(handle.wxyz), self._session.now(),
             )  # fmt: skip
             if not self._session.ask((_CHANNEL, self.arm), event.client_id, act):
-                self._session.queue.post(("back", self.arm), None, self._reset)
+                self._session.queue.post(("back", self.arm), None, self._recreate_at_tool)
 
         handle.on_update(moved)
         return handle
@@ -193,12 +185,7 @@ def _wxyz(pose: Pose) -> Any:
     return np.roll(pose.quaternion_xyzw, 1)
 
 
-def _pose(arm: str, position: Any, wxyz: Any) -> Pose:
-    """Return the pose for a position and a quaternion that a page has sent.
-
-    Raises:
-        TargetRejected: The numbers are not a valid pose.
-    """
+def _pose_from_page(arm: str, position: Any, wxyz: Any) -> Pose:
     try:
         return Pose.from_quaternion(position, np.roll(wxyz, -1).tolist())
     except (TypeError, ValueError) as error:

@@ -38,7 +38,7 @@ MIN_POSE_CHANGE = 1e-5
 
 
 class SceneNodes:
-    """Bodies of a MuJoCo scene in the page; moving a body moves its child bodies.
+    """Bodies of a MuJoCo scene as elements of the page, nested as in MuJoCo.
 
     Args:
         server: A ``viser.ViserServer``.
@@ -61,12 +61,12 @@ class SceneNodes:
             if body:
                 name = model.body(body).name or f"body_{body}"
                 paths[body] = f"{paths[int(self._parents[body])]}/{name}"
-                pose = self._pose_of(body)
+                pose = self._pose_in_parent(body)
                 self.frames[body] = server.scene.add_frame(
                     paths[body], show_axes=False, position=pose[0], wxyz=pose[1]
                 )
                 self._sent[body] = pose
-            for number, (color, mesh) in enumerate(_meshes(model, body).items()):
+            for number, (color, mesh) in enumerate(_meshes_by_color(model, body).items()):
                 server.scene.add_mesh_simple(
                     f"{paths[body]}/shape_{number}",
                     vertices=mesh.vertices.astype(np.float32),
@@ -88,7 +88,7 @@ class SceneNodes:
         self._view.show(row)
         moved = 0
         for body, frame in self.frames.items():
-            position, quaternion = self._pose_of(body)
+            position, quaternion = self._pose_in_parent(body)
             before, rotation_before = self._sent[body]
             far = np.abs(position - before).max() > MIN_POSE_CHANGE
             turned = np.abs(quaternion - rotation_before).max() > MIN_POSE_CHANGE
@@ -101,8 +101,8 @@ class SceneNodes:
                 moved += 1
         return moved
 
-    def _pose_of(self, body: int) -> tuple[Vector, Vector]:
-        """Return position and quaternion (w, x, y, z) of a body in its parent body."""
+    def _pose_in_parent(self, body: int) -> tuple[Vector, Vector]:
+        """Return position [m] and quaternion (w, x, y, z)."""
         data, parent = self._view.data, int(self._parents[body])
         base = data.xmat[parent].reshape(3, 3)
         quaternion = np.empty(4)
@@ -110,14 +110,13 @@ class SceneNodes:
         return base.T @ (data.xpos[body] - data.xpos[parent]), quaternion
 
 
-def _meshes(model: mujoco.MjModel, body: int) -> dict[tuple[float, ...], trimesh.Trimesh]:
-    """Return the visual meshes of a body in its frame, one per colour."""
+def _meshes_by_color(model: mujoco.MjModel, body: int) -> dict[tuple[float, ...], trimesh.Trimesh]:
     by_color: dict[tuple[float, ...], list[trimesh.Trimesh]] = {}
     first = int(model.body_geomadr[body])
     for geom in range(first, first + int(model.body_geomnum[body])):
         if int(model.geom_group[geom]) not in SHOWN_GROUPS:
             continue
-        mesh = _mesh(model, geom)
+        mesh = _geom_surface(model, geom)
         material = int(model.geom_matid[geom])
         color = tuple(
             (model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]).tolist()
@@ -133,8 +132,7 @@ def _meshes(model: mujoco.MjModel, body: int) -> dict[tuple[float, ...], trimesh
     return {color: trimesh.util.concatenate(parts) for color, parts in by_color.items()}
 
 
-def _mesh(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh | None:
-    """Return the surface of a geom; None for types that have none, such as a plane."""
+def _geom_surface(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh | None:
     kind, size = int(model.geom_type[geom]), model.geom_size[geom]
     if kind == mujoco.mjtGeom.mjGEOM_MESH.value:
         number = int(model.geom_dataid[geom])
@@ -193,8 +191,8 @@ TIMING_RATE = 1.0
 class CellPanel(Closeable):
     """Server of a browser page that shows and moves a running cell.
 
-    All viewers see the same page, and each of them may stop the arms. For other requests a viewer
-    must first take command (:class:`.Command`). Only one viewer at a time is in command.
+    All viewers see the same page, and each of them may stop the arms. Other requests need the
+    command (:class:`.Command`), which one viewer at a time has.
 
     Args:
         cell: A started cell, or the client of a node.
@@ -342,7 +340,7 @@ class CellPanel(Closeable):
     def _give_command(self, viewer: int) -> None:
         before = self.session.command.acquire(viewer)
         if before is not None and before != viewer:
-            self._lose(before)
+            self._hold_arms_dragged_by(before)
         self.session.note(f"viewer {viewer} has taken the command")
 
     def _greet(self, client: Any) -> None:
@@ -351,12 +349,11 @@ class CellPanel(Closeable):
     def _miss(self, client: Any) -> None:
         if self.session.command.release(client.client_id):
             self.session.note(f"viewer {client.client_id} has left: no viewer is in command")
-        self._lose(client.client_id)
+        self._hold_arms_dragged_by(client.client_id)
 
-    def _lose(self, viewer: int) -> None:
-        """Let all arms hold that are dragged by a viewer who has left or is not in command."""
+    def _hold_arms_dragged_by(self, viewer: int) -> None:
         for arm, tab in self.tabs.items():
-            act = partial(tab.gizmo.forget, viewer)
+            act = partial(tab.gizmo.hold_if_dragged_by, viewer)
             self.session.queue.post(("lost", arm, viewer), None, act)
 
 

@@ -32,9 +32,6 @@ class ViewerRequest(NamedTuple):
 class RequestQueue:
     """Queue that keeps only the newest request of each kind.
 
-    A page that stalls and then sends many targets at once thus cannot fill the queue, nor move an
-    arm along an outdated path.
-
     Attributes:
         requests: Newest request of each kind, in order of arrival.
 
@@ -81,7 +78,7 @@ class Command:
     """Right to command the cell, which one viewer at a time has.
 
     Attributes:
-        holder: Number of the viewer in command; None if there is none.
+        holder: Number of the viewer in command; None without one.
 
     Thread: any.
     """
@@ -91,7 +88,7 @@ class Command:
         self._lock = threading.Lock()
 
     def acquire(self, viewer: int) -> int | None:
-        """Give the command to a viewer; return the previous viewer in command, or None."""
+        """Give the command to a viewer; return the viewer who had it before, or None."""
         with self._lock:
             before, self.holder = self.holder, viewer
         return before
@@ -133,14 +130,9 @@ def viewer_named(viewer: int) -> str:
 class Session:
     """Session of a panel, which processes requests of viewers and shows their results.
 
-    Args:
-        server: A ``viser.ViserServer``.
-        cell: Cell that is shown and moved.
-        now: Function that returns the time [s].
-
     Attributes:
         now: Function that returns the time [s].
-        server: Server of the page.
+        server: Server of the page, a ``viser.ViserServer``.
         cell: Cell that is shown and moved.
         queue: Queue of requests.
         command: Right of one viewer to move the cell.
@@ -171,7 +163,7 @@ class Session:
         """Queue a request of a viewer, or show why it is rejected; return True if queued.
 
         Args:
-            kind: Kind of the request. A new request replaces an older one of its kind.
+            kind: Kind of the request. A new request replaces a queued one of its kind.
             viewer: Number of the viewer.
             act: Function that performs the request.
         """
@@ -188,7 +180,7 @@ class Session:
         """Set the callback of a button press or an input change.
 
         Args:
-            handle: Element of the page.
+            handle: Button or input element of the page.
             use: Callback with the viewer's number and the new value; it must not wait.
         """
 
@@ -200,10 +192,7 @@ class Session:
         (handle.on_click if hasattr(handle, "on_click") else handle.on_update)(used)
 
     def stop(self, viewer: int) -> None:
-        """Let all arms brake and hold, and drop all earlier requests; any viewer may do so.
-
-        The page reports the stop when the cell has confirmed it.
-        """
+        """Let all arms brake and hold, and drop all earlier requests; any viewer may do so."""
         self.queue.clear()
         self.command.release()
         self.note(request_note := f"viewer {viewer} has pressed STOP; no confirmation yet")
@@ -244,7 +233,7 @@ class Session:
     def try_to(self, act: Act) -> bool:
         """Perform a request, or show why it was rejected; return True if it was performed.
 
-        If the request returns a :class:`.PendingResponse`, :meth:`work` polls it later.
+        :meth:`work` polls a returned :class:`.PendingResponse`.
         """
         try:
             answer = act()
@@ -283,7 +272,7 @@ class Session:
     def stale_reason(self) -> str:
         """Return the reason why requests of pages may be out of date; empty otherwise.
 
-        Requests are out of date while the panel is blocked, and for a short time afterwards.
+        They are out of date while the panel is blocked, and for a short time afterwards.
         """
         if self.now() < self._reject_until or self.now() > self._worked + STALL_TIME:
             return "the panel was blocked: repeat the request"

@@ -42,9 +42,6 @@ KEYBOARD_HELP = (
 class Keyboard:
     """Keyboard that moves one arm at a time; the space key closes and opens the clutch.
 
-    A pressed key first causes a short step, and then a steady motion when the terminal repeats the
-    key.
-
     Args:
         arms: Arms to move; tab selects the next one.
         frame: Frame along whose axes the keys move the arm, as in :class:`.DeviceCommand`.
@@ -132,8 +129,8 @@ class SpaceMouse:
 
     Args:
         arms: Names of arms; the mouse moves the first one.
-        frame: Frame along whose axes the mouse moves the arm, as in :class:`.DeviceCommand`.
-            Pushing the cap away from the user moves the arm along x.
+        frame: Frame along whose axes the mouse moves the arm, as in :class:`.DeviceCommand`; x
+            points away from the user.
         open_device: Function that opens a ``pyspacemouse.SpaceMouseDevice`` with the axis
             convention ROS; opens the first device found by default.
         clock: Function that returns the time [s].
@@ -174,7 +171,7 @@ class SpaceMouse:
             self._find_device()
         grip: Literal["", "open", "close"] = ""
         for _ in range(MAX_REPORTS):
-            state, is_new = self._report()
+            state, is_new = self._read_state()
             if self._is_pressed(state, 0):
                 self._is_engaged = not self._is_engaged
             if self._is_pressed(state, -1):
@@ -193,8 +190,7 @@ class SpaceMouse:
             with contextlib.suppress(Exception):  # The mouse may be disconnected.
                 mouse.close()
 
-    def _report(self) -> tuple[Any, bool]:
-        """Return the state of cap and buttons, and True if it is a new report of the mouse."""
+    def _read_state(self) -> tuple[Any, bool]:
         mouse = self._mouse
         try:
             state = mouse.read()
@@ -237,8 +233,8 @@ GAMEPAD_HELP = (
 class Gamepad:
     """Gamepad that moves one arm at a time while the right shoulder button is held.
 
-    The shoulder button is the clutch. A gamepad may be connected later or replaced. If the button
-    is held at that time, it must first be released.
+    This button is the clutch. If it is held when a gamepad is connected, it must first be
+    released.
 
     Args:
         arms: Arms to move; Y selects the next one.
@@ -275,7 +271,7 @@ class Gamepad:
             SourceLost: No supported gamepad is connected, or the one in use was disconnected.
         """
         had_one = self._pad is not None
-        pressed = self._pressed()
+        pressed = self._newly_pressed()
         is_lost = had_one and self._pad is None
         pad = self._open()
         if is_lost:
@@ -315,8 +311,7 @@ class Gamepad:
     def _button(self, name: str) -> int:
         return int(getattr(self._pygame, f"CONTROLLER_BUTTON_{name}"))
 
-    def _pressed(self) -> set[str]:
-        """Return the names of buttons pressed since the last call, and detect a disconnection."""
+    def _newly_pressed(self) -> set[str]:
         game, pressed = self._pygame, set()
         for event in game.event.get():
             if self._pad is None or getattr(event, "instance_id", None) != self._id:

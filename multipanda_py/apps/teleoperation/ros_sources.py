@@ -40,7 +40,7 @@ class RosStreams:
     Topics of an arm in ``NAMESPACE/ARM``:
 
     - ``pose`` (PoseStamped), ``twist`` (TwistStamped) and ``cmd_vel`` (Twist) move the arm. The
-      newest message counts.
+    newest message counts.
     - ``clutch`` (Bool) closes the clutch if true, and opens it if false.
     - ``gripper`` (Bool) closes the gripper if true, and opens it if false.
 
@@ -49,8 +49,8 @@ class RosStreams:
     Args:
         arms: Arms to move.
         namespace: Namespace of the topics.
-        frame: Frame of poses and twists, as in :class:`.DeviceCommand`. Frames in message headers
-            are ignored.
+        frame: Frame of poses and twists, as in :class:`.DeviceCommand`, instead of those in
+            message headers.
 
     Attributes:
         inputs: Newest input for each arm.
@@ -145,16 +145,16 @@ class WrenchFeedback:
 
     .. math:: F_{back} = \rho\, F_{fb}, \qquad 0 \le \rho \le 1.
 
-    :class:`.ForceReflection` computes :math:`F_{fb}`: it low-pass filters the external wrench,
-    subtracts a deadband, multiplies by a gain and limits the result. The gain is g for torques and
-    :math:`g \min(1, \alpha)` for forces, where :math:`\alpha` is the translation of the follower
-    per translation of the leader.
+    :class:`.ForceReflection` computes :math:`F_{fb}`: the low-pass filtered external wrench,
+    reduced by a deadband, scaled and limited. The gain is g for torques and :math:`g \min(1,
+    \alpha)` for forces, where :math:`\alpha` is the translation of the follower per translation of
+    the leader.
 
-    The factor :math:`\rho` rises at the rate 1 / :data:`FADE_IN` while the clutch is closed. It
-    falls at the rate 1 / :data:`FADE_OUT` while the clutch is open.
+    The factor :math:`\rho` rises at the rate 1 / :data:`FADE_IN` while the clutch is closed, and
+    falls at 1 / :data:`FADE_OUT` while it is open.
 
-    This feedback alone is not passive. The leader's controllet bounds the energy that it returns
-    to the operator, see :class:`.FeedbackWrench`.
+    This feedback alone is not passive. :class:`.FeedbackWrench` in the leader's controllet bounds
+    the energy that returns to the operator.
 
     Args:
         feedback: Gain g, 0 to 1.
@@ -172,33 +172,30 @@ class WrenchFeedback:
         self._feedback, self.fade = feedback, 0.0
         self._reflection = ForceReflection()
 
-    def compute(self, touch: ExternalWrench) -> Vector:
+    def compute(self, external_wrench: ExternalWrench) -> Vector:
         """Return the feedback wrench for the leader, (6,) [N, Nm].
 
-        Call this method once for each new external wrench.
-
-        Args:
-            touch: External wrench of the follower.
+        Call this method once for each new external wrench of the follower.
         """
         reflection = self._reflection
         if self.fade == 0.0:
             reflection.reset()
-        step = touch.seconds / (FADE_IN if touch.is_following else -FADE_OUT)
+        step = external_wrench.seconds / (FADE_IN if external_wrench.is_following else -FADE_OUT)
         self.fade = min(1.0, max(0.0, self.fade + step))
-        if not np.isfinite(touch.wrench).all():
+        if not np.isfinite(external_wrench.wrench).all():
             self.fade = 0.0
             return np.zeros(6)
-        reflection.set_filter(FILTER_TIME, touch.seconds)
+        reflection.set_filter(FILTER_TIME, external_wrench.seconds)
         force, torque = (
             (dead, max_value / gain if gain > 0.0 else 0.0, gain)
             for dead, max_value, gain in zip(
                 DEADBAND,
                 MAX_FORCE_AND_TORQUE,
-                (self._feedback * min(1.0, touch.scale), self._feedback),
+                (self._feedback * min(1.0, external_wrench.scale), self._feedback),
             )
         )
         reflection.set_shape(force, torque)
-        result: Vector = self.fade * reflection.filter(touch.wrench, _AXES)
+        result: Vector = self.fade * reflection.filter(external_wrench.wrench, _AXES)
         return result
 
 
@@ -210,17 +207,16 @@ class Leader(RosStreams):
     """Leader arms in another cell, guided by an operator, as input devices.
 
     For a leader ``/north/left``, its cell publishes ``/north/left/current_pose``; a pedal
-    publishes ``/north/left/clutch`` and ``/north/left/gripper`` (Bool). With feedback, the
-    external wrench of the follower is sent to ``/north/left/target_feedback_wrench``. To execute
-    it, the leader's controllet needs the feature ``feedback_wrench``.
+    publishes ``/north/left/clutch`` and ``/north/left/gripper`` (Bool). Feedback is sent to
+    ``/north/left/target_feedback_wrench``, which needs the feature ``feedback_wrench`` of the
+    leader's controllet.
 
     Args:
         leaders: Topic prefix of the leader, such as ``/north/left``, by name of the arm that
             follows.
         feedback: Gain of the wrench feedback, 0 to 1; 0 for no feedback.
-        frame: Frame in the cell of the follower. A motion of the leader along an axis of its base
-            moves the follower along the same axis of this frame. Names as in
-            :class:`.DeviceCommand`.
+        frame: Frame in the follower's cell, as in :class:`.DeviceCommand`, along whose axes the
+            follower repeats motions along the axes of the leader's base.
         report: Callback for messages to the user.
 
     Raises:
@@ -254,12 +250,16 @@ class Leader(RosStreams):
         pairs = [text for pair in self._namespaces.items() for text in pair]
         self._listen(tuple(leaders), frame, "leaders", *pairs)
 
-    def apply_wrench(self, arm: str, touch: ExternalWrench) -> None:
+    def apply_wrench(self, arm: str, external_wrench: ExternalWrench) -> None:
         """Send the feedback wrench to the leader of an arm, if feedback is enabled."""
         if arm not in self._feedback:
             return
-        wrench = self._feedback[arm].compute(touch)
-        if touch.is_following and self._subscriber_counts[arm] == 0 and arm not in self._reported:
+        wrench = self._feedback[arm].compute(external_wrench)
+        if (
+            external_wrench.is_following
+            and self._subscriber_counts[arm] == 0
+            and arm not in self._reported
+        ):
             self._reported.add(arm)
             self._log(
                 f"{arm}: no force feedback, since there is no subscriber of "

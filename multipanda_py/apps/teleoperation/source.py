@@ -28,13 +28,12 @@ class DeviceCommand:
         is_engaged: True while the clutch is closed, so that the tool moves with the device. A
             twist or a pose is then required.
         twist: Commanded linear and angular velocity, (6,) [m/s, rad/s]. :class:`Clutch` scales it.
-        pose: Measured pose of the device, instead of a twist. Only changes of this pose move the
-            tool, so the origin of ``frame`` has no effect.
+        pose: Measured pose of the device, instead of a twist. Only its changes move the tool.
         frame: Frame of twist or pose: ``tool``, ``world``, or the name of an arm for its base. By
             default the base of the moved arm.
         gripper: New command ``open`` or ``close`` for the gripper; empty for none.
-        problem: Reason why the device gives no valid command; empty for a valid one. With a
-            problem the arm holds.
+        problem: Reason why the device gives no valid command, so that the arm holds; empty for a
+            valid one.
     """
 
     is_engaged: bool = False
@@ -88,7 +87,7 @@ class ExternalWrench:
 class ForceFeedbackSource(Source, Protocol):
     """Input device with force feedback."""
 
-    def apply_wrench(self, arm: str, touch: ExternalWrench) -> None:
+    def apply_wrench(self, arm: str, external_wrench: ExternalWrench) -> None:
         """Process the external wrench of an arm, without waiting; called after :meth:`read`."""
 
 
@@ -106,11 +105,9 @@ unique only up to half a turn."""
 class Clutch:
     r"""Clutch between an input device and the target pose of an arm.
 
-    While the clutch is closed, the target moves with the device. While it is open, the target does
-    not move.
-
-    When the clutch closes, position and rotation are :math:`(p_0, R_0)` for the device and
-    :math:`(x_0, Q_0)` for the target. A device at :math:`(p, R)` then moves the target to
+    While the clutch is open, the target does not move. When it closes, position and rotation are
+    :math:`(p_0, R_0)` for the device and :math:`(x_0, Q_0)` for the target. A device at :math:`(p,
+    R)` then moves the target to
 
     .. math::
         x = x_0 + s A (p - p_0), \qquad Q = \exp(r \, A \log(R R_0^T)) \, Q_0.
@@ -157,8 +154,8 @@ class Clutch:
     def follow(self, device: Pose, seconds: float, axes: Matrix) -> Pose:
         """Return the target for a pose of the device.
 
-        The first pose after closing the clutch does not move the target. Later poses move it by
-        their difference from the first one.
+        The first pose after closing the clutch is the reference for later ones and does not move
+        the target.
 
         Args:
             device: Pose of the device.
@@ -167,8 +164,8 @@ class Clutch:
                 at the first pose.
 
         Raises:
-            TargetRejected: The device has moved too fast, or has rotated by more than 3 rad since
-                the clutch closed. The second limit applies to rotation scales other than 1.
+            TargetRejected: The device has moved too fast. With a rotation scale other than 1, also
+                if it has rotated by more than 3 rad since the clutch closed.
         """
         then = self._device_then
         self._age = min(self._age + seconds, MAX_READING_GAP)
@@ -220,7 +217,7 @@ class Clutch:
         return self.target
 
     def set_target(self, target: Pose) -> None:
-        """Replace the target, for example by one that is closer to the tool."""
+        """Replace the target."""
         self.target = target
 
 

@@ -41,7 +41,7 @@ compliant arm is displaced under load."""
 class GuidedArm:
     """Arm that follows an input device through a clutch.
 
-    After a hold, the arm moves again only when the clutch has been opened and closed.
+    After a hold, the clutch must be opened and closed before the arm moves.
 
     Args:
         cell: A started cell.
@@ -51,7 +51,7 @@ class GuidedArm:
 
     Attributes:
         clutch: Clutch of the arm.
-        sent: Last target of the arm; None before the first target and after a rejected one.
+        last_target: Last target sent to the arm; None without one and after a rejection.
 
     Thread: one.
     """
@@ -60,7 +60,7 @@ class GuidedArm:
         self, cell: Cell, arm: str, clutch: Clutch, report: Callable[[str], None]
     ) -> None:
         self._cell, self._arm, self.clutch, self._log = cell, arm, clutch, report
-        self.sent: Pose | None = None
+        self.last_target: Pose | None = None
         self._is_refused = False
         cell.frames.base_of(arm)
 
@@ -68,7 +68,7 @@ class GuidedArm:
         """Return the external wrench of the arm in the axes of the device's frame.
 
         Args:
-            seconds: Time since the previous call [s]. It is copied to the result.
+            seconds: Time since the previous call [s], which the result contains.
         """
         clutch, wrench = self.clutch, self._cell.state(self._arm).wrench_ext_in_base
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
@@ -94,14 +94,10 @@ class GuidedArm:
                 self.hold(str(error))
         if command.gripper and not command.problem:
             self._move_hand(command.gripper)
-        self._send()
+        self._send_last_target()
 
     def hold(self, reason: str) -> None:
-        """Let the arm hold until the operator has opened and closed the clutch.
-
-        Args:
-            reason: Reason for the message to the user, which is sent once.
-        """
+        """Let the arm hold for a reason until the operator has opened and closed the clutch."""
         self.clutch.open()
         if not self._is_refused:
             self._is_refused = True
@@ -111,7 +107,7 @@ class GuidedArm:
         clutch, tool = self.clutch, self._cell.pose(self._arm)
         if not clutch.is_closed:
             clutch.close(self._start(tool))
-        axes = self._axes(command.frame)
+        axes = self._axes_in_base(command.frame)
         if command.pose is not None:
             target = clutch.follow(command.pose, passed, axes)
         elif command.twist is not None:
@@ -123,29 +119,28 @@ class GuidedArm:
         target = target.clipped(tool.position, tool.rotation, *MAX_LEAD)
         if command.pose is None:
             clutch.set_target(target)
-        self.sent = target
+        self.last_target = target
 
     def _start(self, tool: Pose) -> Pose:
-        if self.sent is not None:
-            step, angle = self.sent.distance(tool)
+        if self.last_target is not None:
+            step, angle = self.last_target.distance(tool)
             if step <= RESUME_TOLERANCE[0] and angle <= RESUME_TOLERANCE[1]:
-                return self.sent
+                return self.last_target
         return tool
 
-    def _axes(self, frame: str) -> Matrix:
-        """Return the axes of a frame in the arm's base, (3, 3)."""
+    def _axes_in_base(self, frame: str) -> Matrix:
         if frame == TOOL_FRAME:
             return (self.clutch.target or self._cell.pose(self._arm)).rotation
         return self._cell.frames.base_from(frame, self._arm).rotation
 
-    def _send(self) -> None:
-        """Send the target; call it in every tick, because a stream of targets times out."""
-        if self.sent is None:
+    def _send_last_target(self) -> None:
+        # Every tick repeats the target, because a stream of targets times out.
+        if self.last_target is None:
             return
         try:
-            self._cell.set_target(self._arm, self.sent)
+            self._cell.set_target(self._arm, self.last_target)
         except TargetRejected as error:
-            self.sent = None
+            self.last_target = None
             self.hold(str(error))
 
     def _move_hand(self, request: str) -> None:
@@ -175,14 +170,10 @@ def _checked(twist: object) -> Vector:
     return numbers
 
 
-def checked(answer: Any, arms: Sequence[str]) -> dict[str, DeviceCommand]:
-    """Check the commands of an input device, and return them by arm.
+def checked_commands(answer: Any, arms: Sequence[str]) -> dict[str, DeviceCommand]:
+    """Check the result of :meth:`.Source.read`, and return the commands by arm.
 
-    An invalid command is replaced by a command whose attribute ``problem`` has the reason.
-
-    Args:
-        answer: Result of :meth:`.Source.read`.
-        arms: Arms of the device.
+    An invalid command is replaced by one whose ``problem`` has the reason.
 
     Raises:
         TargetRejected: The result is not a mapping, or has a command for an arm not in ``arms``.
@@ -224,15 +215,15 @@ class Teleoperator:
 
     Args:
         cell: A started cell whose active controllets take poses.
-        sources: Input devices, each for arms of its own; the caller closes them.
+        sources: Input devices, each for other arms; the caller closes them.
         rate: Rate of targets [Hz].
         scale: Translation of the tool per translation of the device.
         rotation_scale: Rotation of the tool per rotation of the device.
         report: Callback for messages to the user.
         clock: Function that returns the time [s].
         controllets: Controllets to activate again after an interruption, once all clutches are
-            open and no arm has a fault; none by default. Do not use it if the cell has other
-            clients, which may have stopped the arms on purpose.
+            open and no arm has a fault; none by default. Leave it empty if other clients may stop
+            the arms.
 
     Attributes:
         arms: Arms with their clutches, by name.
@@ -288,7 +279,7 @@ class Teleoperator:
             began = self._clock()
             problem, commands = "", dict[str, DeviceCommand]()
             try:
-                commands = checked(source.read(), source.arms)
+                commands = checked_commands(source.read(), source.arms)
             except Exception as error:  # Arms of a faulty source hold.
                 problem = f"{source.name}: {str(error) or type(error).__name__}"
             if (took := self._clock() - began) > MAX_WAIT:
@@ -301,7 +292,6 @@ class Teleoperator:
             self._reactivate()
 
     def _reactivate(self) -> None:
-        """Activate the controllets again, if no arm has a fault."""
         if any(self._cell.state(arm).fault for arm in self._cell.arms):
             return
         try:

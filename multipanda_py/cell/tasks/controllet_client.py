@@ -78,24 +78,18 @@ class ControlletClient:
         return observe(self._cell, self.arms)
 
     def set_mode(self, mode: Mode) -> None:
-        """Set the parameter ``mode`` of the controllet."""
+        """Set the parameter ``mode`` of the controllet, unless it has this value."""
         if self._cell.parameters(self._name)["mode"] != mode:
             self._cell.set_parameters(self._name, {"mode": mode})
 
-    def release(self, pressing: Collection[str]) -> None:
+    def clear_wrenches_except(self, pressing: Collection[str]) -> None:
         """Set a zero wrench target for every arm except the arms named in ``pressing``."""
         for arm in self.arms:
             if arm not in pressing:
                 self._cell.set_target(arm, wrench=np.zeros(6))
 
     def press(self, points: Sequence[ContactPoint], force: float, state: WorldState) -> None:
-        """Command a contact force at each point, normal to the surface of the object.
-
-        Args:
-            points: Contact points.
-            force: Force at each point [N].
-            state: Present state of arms and objects.
-        """
+        """Command a contact force [N] at each point, normal to the surface of the object."""
         for point in points:
             direction = state.pose(point.object_name).rotation @ point.inward
             commanded = self._commanded_directions.get(point.arm)
@@ -105,8 +99,8 @@ class ControlletClient:
             wrench = np.concatenate([force * direction, np.zeros(3)])
             self._cell.set_target(point.arm, wrench=wrench, frame=WORLD)
 
-    def go(self, plan: SubtaskPlan) -> None:
-        """Start the motion of a plan.
+    def start_motion(self, plan: SubtaskPlan) -> None:
+        """Start the joint motion of a plan; no effect for a plan of straight tool paths.
 
         Raises:
             TargetRejected: If the cell rejects the motion.
@@ -117,29 +111,19 @@ class ControlletClient:
                 {arm: Trajectory(plan.points(arm, self._cell.state(arm).q)) for arm in self.arms},
             )
 
-    def can_start(self, presses: bool) -> bool:
-        """Return True if the arms are at rest and have no unwanted contact.
-
-        Args:
-            presses: True if contact is wanted, because the arms press on objects.
-        """
+    def is_ready(self, may_touch: bool) -> bool:
+        """Return True if the arms are at rest, and have no contact unless it is allowed."""
         for arm in self.arms:
             state = self._cell.state(arm)
             contact = np.array(self._cell.descriptions[arm].robot.value("contact_torque"))
             if np.abs(state.dq).max() > REST_SPEED:
                 return False
-            if not presses and (np.abs(state.tau_ext) > RELEASED_FRACTION * contact).any():
+            if not may_touch and (np.abs(state.tau_ext) > RELEASED_FRACTION * contact).any():
                 return False
         return True
 
-    def lead(self, plan: SubtaskPlan, time: float) -> None:
-        """Set pose targets of the tools on their straight paths in a plan.
-
-        The method has no effect for a plan of joint motions.
-
-        Args:
-            plan: Plan of the subtask.
-            time: Time since the start of the motion [s].
+    def set_path_targets(self, plan: SubtaskPlan, time: float) -> None:
+        """Set pose targets of the tools on their straight paths, at a time since the start [s].
 
         Raises:
             TargetRejected: If a target is too far from its tool, for example because the tool is
@@ -149,7 +133,7 @@ class ControlletClient:
             self._cell.set_target(arm, pose, frame=WORLD)
 
     def stop(self, mode: Mode) -> None:
-        """Stop the arms where they are. Contact forces continue."""
+        """Stop the motion of the arms without releasing contact forces."""
         if mode == "force":
             for arm in self.arms:
                 self._cell.set_target(arm, self._cell.pose(arm))
@@ -157,49 +141,49 @@ class ControlletClient:
             self._cell.follow_trajectories(self._name, {arm: Trajectory([]) for arm in self.arms})
 
     @property
-    def motions(self) -> int:
+    def motion_count(self) -> int:
         """Number of motions that the controllet has started."""
         return round(self._cell.report(self._name).value(MOTIONS))
 
-    def has_ended(self, before: int) -> bool:
-        """Return True if the motion that was commanded last has ended at its goal.
+    def has_reached_goal(self, count_before: int) -> bool:
+        """Return True if the newest motion has ended at its goal.
 
         Args:
-            before: Value of :attr:`motions` before the motion was commanded.
+            count_before: Value of :attr:`motion_count` before the motion was commanded.
 
         Raises:
             TaskFailed: If the motion ended before its goal.
         """
         report = self._cell.report(self._name)
-        if round(report.value(MOTIONS)) == before:
+        if round(report.value(MOTIONS)) == count_before:
             return False
         state = MotionState(round(report.value(STATE)))
         if state > MotionState.DONE:
             words = state.name.lower().replace("_", " ")
-            raise TaskFailed(f"the motion ended before its goal: {words}{self.words()}")
+            raise TaskFailed(f"the motion ended before its goal: {words}{self.failure_details()}")
         return state is not MotionState.RUNNING
 
-    def is_pressing(self, band: float) -> bool:
-        """Return True if all commanded contacts exist with force errors up to ``band`` [N]."""
+    def is_pressing(self, max_force_error: float) -> bool:
+        """Return True if all commanded contacts exist with force errors up to a maximum [N]."""
         report = self._cell.report(self._name)
         if report.value(PRESSING) < 1.0:
             return False
         self._has_pressed = True
-        return report.value(FORCE_ERROR) <= band
+        return report.value(FORCE_ERROR) <= max_force_error
 
-    def lost(self) -> str:
+    def contact_problem(self) -> str:
         """Return the reason why a contact was lost or not found; empty otherwise."""
         if self._has_pressed and self._cell.report(self._name).value(PRESSING) < 1.0:
             return self._notice or "contact lost"
         return self._notice if self._notice.startswith("no contact found") else ""
 
-    def forces(self) -> str:
+    def force_text(self) -> str:
         """Return the mean contact force of the arms and the maximum force error as text."""
         report = self._cell.report(self._name)
         return f"{report.value(FORCE):.1f} N, error up to {report.value(FORCE_ERROR):.1f} N"
 
-    def words(self) -> str:
-        """Return details for an error message: joints near limits, and the last event."""
+    def failure_details(self) -> str:
+        """Return joints near limits and the last notice of the controllet, as text."""
         notice = f" ({self._notice})" if self._notice else ""
         return "".join(f"; {words}" for words in self._at_limits()) + notice
 

@@ -59,11 +59,7 @@ cell, which waits for its plans, the time is not limited."""
 
 
 class Planner:
-    """Planner of subtasks, which works in a thread of its own unless the cell is inline.
-
-    Args:
-        cell: Cell whose arms and objects are planned for.
-        task: Task to plan.
+    """Planner of subtasks in a separate thread; in the caller's thread for an inline cell.
 
     Thread: one caller.
     """
@@ -74,18 +70,14 @@ class Planner:
         self._settings = SolverSettings(time=1e9 if waits else TIMEOUT)
         self._pool = None if waits else ThreadPoolExecutor(1, "planner")
 
-    def ask(self, subtask: Subtask, mode: Mode, start: WorldState) -> Future[SubtaskPlan]:
-        """Request a plan, and return a future with the plan or the error.
-
-        Args:
-            subtask: Subtask to plan.
-            mode: Mode of the subtask for planning, see :attr:`.ExecutionMode.planning_mode`.
-            start: State at the start of the subtask.
-        """
+    def request(
+        self, subtask: Subtask, planning_mode: Mode, start: WorldState
+    ) -> Future[SubtaskPlan]:
+        """Request a plan and return a future, which gets the plan or the error."""
         if self._pool is not None:
-            return self._pool.submit(self._plan, subtask, mode, start)
+            return self._pool.submit(self._plan, subtask, planning_mode, start)
         done: Future[SubtaskPlan] = Future()
-        _settle(done, lambda: self._plan(subtask, mode, start))
+        _settle(done, lambda: self._plan(subtask, planning_mode, start))
         return done
 
     def close(self) -> None:
@@ -131,24 +123,23 @@ SETTLE_TIME = 1.0
 class Execution:
     """State machine of a subtask: establish contact forces, plan, move, and check the goals.
 
-    If an object deviates from the plan, the motion is planned again from the present state. If a
-    force error exceeds ``force_tolerance`` for :data:`OUT_OF_BAND_TIME`, the motion stops until
-    the force is back within the tolerance.
+    The motion stops and is planned again if an object deviates from the plan, or if a force error
+    exceeds ``force_tolerance`` for :data:`OUT_OF_BAND_TIME`.
 
     Args:
         cell: Started cell in which the controllet of the task is active.
         task: Task, checked for this cell.
-        manner: Subtask, with the modes in which it is planned and controlled.
+        execution_mode: Subtask, with the modes in which it is planned and controlled.
         planner: Planner of the task.
-        prepared: Plan requested during the previous subtask; None if there is none.
-        on_event: Function that is called with every event.
+        prepared: Plan requested during the previous subtask; None without one.
+        on_event: Function that is called with kind and text of every event.
 
     Attributes:
         phase: Present phase.
-        plan: Present plan; None until there is one.
-        replans: Number of new plans after the first one.
+        plan: Present plan; None before the first plan.
+        replans: Number of plans after the first one.
         moved_at: Start of the motion in cell time [s].
-        law: Client of the controllet.
+        client: Client of the controllet.
 
     Thread: one.
     """
@@ -157,15 +148,15 @@ class Execution:
         self,
         cell: Cell,
         task: TaskFile,
-        manner: ExecutionMode,
+        execution_mode: ExecutionMode,
         planner: Planner,
         prepared: Future[SubtaskPlan] | None,
         on_event: Callable[[EventKind, str], None],
     ) -> None:
-        self.subtask, self.mode = manner.subtask, manner.mode
-        self.law = ControlletClient(cell, task.controllet)
+        self.subtask, self.mode = execution_mode.subtask, execution_mode.mode
+        self.client = ControlletClient(cell, task.controllet)
         self._cell, self._planner, self._on_event = cell, planner, on_event
-        self._presses, self._planning_mode = manner.presses, manner.planning_mode
+        self._presses, self._planning_mode = execution_mode.presses, execution_mode.planning_mode
         points = task.points(self.subtask, cell.config)
         self._points = [] if self._planning_mode == "optimization" else points
         self._carried = {point.object_name for point in self._points}
@@ -200,17 +191,17 @@ class Execution:
             PlanRejected: If no plan was found.
             TargetRejected: If the cell rejects the planned motion.
         """
-        time, state = self._cell.time, self.law.observe()
+        time, state = self._cell.time, self.client.observe()
         if time - self._began > self.subtask.timeout:
             raise TaskFailed(
                 f"not done after {self.subtask.timeout:g} s, in phase {self.phase}"
-                + self._missed(state)
-                + self.law.words()
+                + self._remaining_errors_text(state)
+                + self.client.failure_details()
             )
         for name in (*self._watched, *self._carried):
             state.pose(name)  # Raises an error for an absent object.
         if self._presses and self.phase != "begin":
-            self.law.press(self._points, self.subtask.force, state)
+            self.client.press(self._points, self.subtask.force, state)
         getattr(self, f"_{self.phase}")(state, time)
         return self.phase == "done"
 
@@ -221,7 +212,7 @@ class Execution:
 
     def interrupt(self) -> None:
         """Stop the motion without releasing contacts; later steps make a new plan."""
-        self.law.stop(self.mode)
+        self.client.stop(self.mode)
         self._pending_plan, self._is_prepared = None, False
         self._go("begin" if self.phase == "begin" else "touch")
 
@@ -233,32 +224,29 @@ class Execution:
         self.phase, self._since = phase, self._cell.time
 
     def _begin(self, state: WorldState, time: float) -> None:
-        """Set the mode of the controllet, and zero wrenches for arms without a contact force."""
-        self.law.set_mode(self.mode)
-        self.law.release({point.arm for point in self._points if self._presses})
+        self.client.set_mode(self.mode)
+        self.client.clear_wrenches_except({point.arm for point in self._points if self._presses})
         self._go("touch")
 
     def _touch(self, state: WorldState, time: float) -> None:
-        """Wait until all requested contact forces are established."""
         if self._presses:
-            if self.law.is_pressing(self.subtask.force_tolerance * self.subtask.force):
+            if self.client.is_pressing(self.subtask.force_tolerance * self.subtask.force):
                 if time - self._since < self.subtask.settling_time:
                     return
-                self._on_event("touching", self.law.forces())
+                self._on_event("touching", self.client.force_text())
             else:
                 self._since = time
-                if reason := self.law.lost():
+                if reason := self.client.contact_problem():
                     raise TaskFailed(reason)
                 return
         self._go("plan")
 
     def _plan(self, state: WorldState, time: float) -> None:
-        """Start the motion of the plan made in advance, or of a new one if this does not fit."""
         waits = self.mode != "force" and time - self._since < REST_TIMEOUT
-        if waits and not self.law.can_start(self._presses):
+        if waits and not self.client.is_ready(self._presses):
             return
         if self._pending_plan is None:
-            self._pending_plan = self._planner.ask(self.subtask, self._planning_mode, state)
+            self._pending_plan = self._planner.request(self.subtask, self._planning_mode, state)
         if not self._pending_plan.done():
             return
         requested, self._pending_plan = self._pending_plan, None
@@ -275,8 +263,8 @@ class Execution:
                 return
         self.plan = requested.result()
         self._on_event("planned", self.plan.words)
-        self._motions = self.law.motions
-        self.law.go(self.plan)
+        self._motions = self.client.motion_count
+        self.client.start_motion(self.plan)
         self.moved_at = self._looked_at = time
         self._off = np.inf
         self._go("move")
@@ -286,47 +274,40 @@ class Execution:
         return self._watched | self._carried
 
     def _move(self, state: WorldState, time: float) -> None:
-        """Monitor the motion until all goals are reached."""
         plan = self.plan
         if plan is None:
             raise TaskFailed("phase move: the phase before made no plan. Start the task again")
         if self._presses:
-            if reason := self.law.lost():
+            if reason := self.client.contact_problem():
                 raise TaskFailed(reason)
-            if self.law.is_pressing(self.subtask.force_tolerance * self.subtask.force):
+            if self.client.is_pressing(self.subtask.force_tolerance * self.subtask.force):
                 self._since = time
             elif time - self._since > OUT_OF_BAND_TIME:
-                self._again(f"force outside its band: {self.law.forces()}")
+                self._count_replan(f"force outside its band: {self.client.force_text()}")
                 self.interrupt()
                 return
         if cause := self._moved_objects_reason(plan, state, time - self.moved_at):
-            self._again(cause)
-            self.law.stop(self.mode)
+            self._count_replan(cause)
+            self.client.stop(self.mode)
             self._go("plan")
             return
-        self.law.lead(plan, time - self.moved_at)
-        if plan.postures and not self.law.has_ended(self._motions):
+        self.client.set_path_targets(plan, time - self.moved_at)
+        if plan.postures and not self.client.has_reached_goal(self._motions):
             self._ended_at = time
             return
-        if self._is_there(plan, state) and self._has_arrived(plan, state, time):
+        if self._is_there(plan, state) and self._have_tools_stopped(plan, state, time):
             self._go("done")
         elif plan.postures and time - self._ended_at > SETTLE_TIME:
-            self._again("ended short of its goal" + self._missed(state))
+            self._count_replan("ended short of its goal" + self._remaining_errors_text(state))
             self._go("plan")
 
-    def _again(self, reason: str) -> None:
-        """Report and count that a new plan is needed.
-
-        Raises:
-            TaskFailed: If the number of new plans exceeds ``MAX_REPLANS``.
-        """
+    def _count_replan(self, reason: str) -> None:
         self.replans += 1
         if self.replans > MAX_REPLANS:
             raise TaskFailed(f"failed after {MAX_REPLANS} new plans: {reason}")
         self._on_event("replanned", reason)
 
     def _moved_objects_reason(self, plan: SubtaskPlan, state: WorldState, time: float) -> str:
-        """Return a text on an object that deviates from the plan; empty if there is none."""
         if not plan.postures:
             return ""
         for name in sorted(self._concerned):
@@ -335,19 +316,15 @@ class Execution:
                 return f"{name} is {distance:.3f} m from its planned position"
         return ""
 
-    def _missed(self, state: WorldState) -> str:
-        """Return the remaining errors of all goals as a text."""
+    def _remaining_errors_text(self, state: WorldState) -> str:
         goals = self.plan.goals if self.plan is not None else ()
         parts = [(goal.frame, *goal.errors(state)) for goal in goals]
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad from its goal" for name, d, a in parts)
 
-    def _has_arrived(self, plan: SubtaskPlan, state: WorldState, time: float) -> bool:
-        """Return True if the tools have stopped; always True for a plan without straight paths.
-
-        An object that is released while its tool still moves would fall from above the goal.
-        """
+    def _have_tools_stopped(self, plan: SubtaskPlan, state: WorldState, time: float) -> bool:
         if not plan.straight_paths or not plan.goals:
             return True
+        # An object released by a moving tool would fall from above the goal.
         off = sum(goal.errors(state)[0] for goal in plan.goals)
         if time - self._looked_at < ARRIVAL_WINDOW:
             return False

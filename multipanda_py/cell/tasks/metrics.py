@@ -30,7 +30,7 @@ class Sample:
 
     Attributes:
         time: Cell time [s].
-        number: Index of the subtask that is executed.
+        number: Index of the present subtask.
         q: Joint positions by arm, (n,) [rad].
         positions: World positions of tools (``ARM/tool``) and objects, by name, (3,) [m].
         planned: Planned world positions of carried objects, by name, (3,) [m].
@@ -49,15 +49,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class SubtaskMetrics:
-    """Metrics of a subtask.
-
-    Values about forces are NaN without contact, and distances NaN without a carried object.
+    """Metrics of a subtask; NaN for forces without contact and distances without carried objects.
 
     Attributes:
         name: Name of the subtask.
         mode: Control mode of the subtask, such as ``force``.
         duration: Time until the start of the next subtask [s].
-        replans: Number of new plans after the first one.
+        replans: Number of plans after the first one.
         force_rmse: RMS error of contact forces after all arms have made contact [N].
         force_peak: Maximum contact force [N].
         requested: Commanded contact force [N].
@@ -82,9 +80,6 @@ class TaskMetrics:
 
     Pass :meth:`note` as ``tick`` to :meth:`.TaskRunner.run`.
 
-    Args:
-        runner: Executor of the task.
-
     Attributes:
         moments: Recorded states in temporal order.
 
@@ -103,7 +98,7 @@ class TaskMetrics:
         ]
 
     def note(self) -> None:
-        """Append the present state of arms, objects and forces to ``moments``."""
+        """Record the present state of arms, objects and forces."""
         runner, cell = self.runner, self.runner.cell
         state, number = observe(cell, self._arms), runner.number
         force, desired = {}, {}
@@ -127,10 +122,7 @@ class TaskMetrics:
         self.moments.append(Sample(cell.time, number, q, positions, planned, force, desired))
 
     def series(self, name: str) -> tuple[Vector, Matrix]:
-        """Return the recorded positions of a tool or an object.
-
-        Args:
-            name: Name of the tool (``ARM/tool``) or object.
+        """Return the recorded positions of a tool (``ARM/tool``) or an object, by its name.
 
         Returns:
             Times, (k,) [s], and positions in the world, (k, 3) [m].
@@ -150,16 +142,13 @@ class TaskMetrics:
                 start.text.removeprefix("mode "),
                 after.time - start.time,
                 [event.kind for event in events[first:last]].count("replanned"),
-                *_of_forces(own),
+                *_force_errors(own),
                 *_position_errors(own),
             )
 
 
-def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
-    """Return RMS error, maximum and commanded value of the contact forces [N].
-
-    States before all arms have contact are not used. The values are NaN if no other states exist.
-    """
+def _force_errors(moments: Sequence[Sample]) -> tuple[float, float, float]:
+    """Return RMS error, maximum and commanded value of contact forces [N]; NaN without contact."""
     pressed = [one for one in moments if one.desired_forces]
     desired = max((size for one in pressed for size in one.desired_forces.values()), default=0.0)
     first = next(
@@ -186,12 +175,8 @@ MARK_STYLE = {"color": "#999999", "lw": 0.8, "ls": ":"}
 REPLAN_STYLE = {"color": "#b04a6f", "lw": 0.6, "ls": "--"}
 
 
-def write_report(book: TaskMetrics, folder: Path) -> list[Path]:
-    """Write ``measures.json``, ``measures.md``, ``forces.png`` and ``ways.png``.
-
-    Args:
-        book: Recorded states of a finished task.
-        folder: Output folder, created if missing.
+def write_report(metrics: TaskMetrics, folder: Path) -> list[Path]:
+    """Write ``measures.json``, ``measures.md``, ``forces.png`` and ``ways.png`` to a folder.
 
     Returns:
         Paths of the written files.
@@ -201,8 +186,8 @@ def write_report(book: TaskMetrics, folder: Path) -> list[Path]:
         MissingExtra: If matplotlib is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    result = list(book.measures())
-    runner = book.runner
+    result = list(metrics.measures())
+    runner = metrics.runner
     whole = {"task": runner.task.name, "state": runner.state, "reason": runner.reason}
     rows = [
         {key: None if value != value else value for key, value in asdict(one).items()}
@@ -215,7 +200,7 @@ def write_report(book: TaskMetrics, folder: Path) -> list[Path]:
     for name, text in texts.items():
         with replacing(folder / name) as partial:
             partial.write_text(text, encoding="utf-8")
-    images = {"forces.png": _forces(book), "ways.png": _path_plots(book)}
+    images = {"forces.png": _forces(metrics), "ways.png": _path_plots(metrics)}
     for name, figure in images.items():
         save_figure(figure, folder / name)
         pyplot().close(figure)
@@ -241,43 +226,45 @@ def table(measures: list[SubtaskMetrics]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _forces(book: TaskMetrics) -> Any:
+def _forces(metrics: TaskMetrics) -> Any:
     figure, axes = pyplot().subplots(figsize=(11.0, 3.6))
-    arms = sorted({arm for one in book.moments for arm in one.force})
+    arms = sorted({arm for one in metrics.moments for arm in one.force})
     for arm, color in zip(arms, COLORS):
         for series, style in (("force", "-"), ("desired_forces", ":")):
-            curve = [(one.time, getattr(one, series).get(arm, np.nan)) for one in book.moments]
+            curve = [(one.time, getattr(one, series).get(arm, np.nan)) for one in metrics.moments]
             label = arm if series == "force" else f"{arm}, commanded"
             axes.plot(*np.transpose(curve), style, color=color, lw=1.1, label=label)
     if arms:
         axes.legend(fontsize=7, ncols=2)
     axes.set_ylabel("force [N]")
-    _mark(book, [axes])
+    _mark(metrics, [axes])
     return figure
 
 
-def _path_plots(book: TaskMetrics) -> Any:
-    carried = sorted({name for one in book.moments for name in one.planned})
-    moved = [name for name in book.moments[-1].positions if name.endswith(TOOL_SUFFIX)] + carried
+def _path_plots(metrics: TaskMetrics) -> Any:
+    carried = sorted({name for one in metrics.moments for name in one.planned})
+    moved = [
+        name for name in metrics.moments[-1].positions if name.endswith(TOOL_SUFFIX)
+    ] + carried
     figure, rows = pyplot().subplots(3, 1, figsize=(11.0, 7.0), sharex=True)
     for axis, (row, label) in enumerate(zip(rows, "xyz")):
         for name, color in zip(moved, COLORS):
-            times, positions = book.series(name)
+            times, positions = metrics.series(name)
             row.plot(times, positions[:, axis], color=color, lw=1.1, label=name)
             if name in carried:
                 plan = [
                     (one.time, one.planned[name][axis] if name in one.planned else np.nan)
-                    for one in book.moments
+                    for one in metrics.moments
                 ]
                 row.plot(*np.transpose(plan), "k:", lw=1.0)
         row.set_ylabel(f"{label} [m]")
     rows[0].legend(fontsize=7, ncols=len(moved))
-    _mark(book, rows)
+    _mark(metrics, rows)
     return figure
 
 
-def _mark(book: TaskMetrics, rows: Any) -> None:
-    events = book.runner.events
+def _mark(metrics: TaskMetrics, rows: Any) -> None:
+    events = metrics.runner.events
     for row in rows:
         row.grid(alpha=0.3)
         for event in events:

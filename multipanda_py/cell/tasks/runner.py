@@ -51,19 +51,17 @@ TIMEOUT = 5.0
 
 
 class TaskRunner:
-    """Executor of a task on a started cell.
+    """Executor of a task on a started cell. On an inline cell, repeated runs are bitwise equal.
 
     The key ``on_failure`` of a subtask in the task file defines whether a failed subtask is
-    repeated. All arms hold if the task ends early: after a failure, :meth:`abort`, a fault of an
-    arm, or the deactivation of the controllet by another client. On an inline cell, repeated
-    executions are bitwise equal.
+    repeated. All arms hold if the task fails or is aborted.
 
     Args:
         cell: Started cell.
         task: Task to execute.
         on_event: Function that is called with every event, in the thread that calls :meth:`step`.
         without: Part of planning or control to leave out in an ablation study: ``force``, ``plan``
-            or ``hybrid``, see :func:`.execution_mode`. None to leave out nothing.
+            or ``hybrid``, see :func:`.execution_mode`; None for no part.
 
     Attributes:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
@@ -107,17 +105,17 @@ class TaskRunner:
 
     @property
     def is_going(self) -> bool:
-        """True if the task runs or is paused."""
+        """True while the task runs or is paused."""
         return self.state in ("running", "paused")
 
     @property
     def subtask(self) -> str:
-        """Name of the present subtask; of the last executed one after the end of the task."""
+        """Name of the present subtask; after the end of the task, of the last one."""
         return self.task.subtasks[self._number].name
 
     @property
     def number(self) -> int:
-        """Index of the present subtask; of the last executed one after the end of the task."""
+        """Index of the present subtask; after the end of the task, of the last one."""
         return self._number
 
     @property
@@ -127,7 +125,7 @@ class TaskRunner:
 
     @property
     def plan(self) -> SubtaskPlan | None:
-        """Plan of the present motion, or None without a motion."""
+        """Plan of the present motion; None without a motion."""
         execution = self.execution
         return execution.plan if execution is not None and execution.phase == "move" else None
 
@@ -152,7 +150,7 @@ class TaskRunner:
         """
         if self.state != "ready":
             raise TaskFailed(f"{self.task.name}: is {self.state}; a task can be started only once")
-        if fault := self._fault():
+        if fault := self._fault_text():
             raise TaskFailed(f"{self.task.name}: cannot start: {fault}. Recover first")
 
     def start(self) -> None:
@@ -169,17 +167,17 @@ class TaskRunner:
         self._monitor = ControlletMonitor(self.cell, self.task.controllet)
         self.state = "running"
         self._log("", "started", self.task.name)
-        self._start(0)
+        self._start_subtask(0)
 
     def step(self) -> None:
-        """Execute one step without waiting; does nothing before the start and after the end.
+        """Execute one step of a running task without waiting.
 
         Raises:
             LoopError: If the loop has ended. The arms then hold by themselves.
         """
         if not self.is_going or self.execution is None:
             return
-        if reason := self._fault() or self._taken():
+        if reason := self._fault_text() or self._taken():
             self._end("failed", reason)
             return
         if self.state == "paused":
@@ -191,19 +189,16 @@ class TaskRunner:
             self._planner.close()
             raise
         except MultipandaError as error:
-            self._fail(str(error))
+            self._retry_or_end(str(error))
             return
         if is_done:
             self._log(execution.subtask.name, "done")
             self._next()
         elif self._ahead is None and execution.phase == "move" and execution.plan is not None:
-            self._prepare(execution.plan)
+            self._request_next_plan(execution.plan)
 
     def run(self, tick: Callable[[], None] | None = None) -> bool:
-        """Start the task and execute it to its end; return True if it was completed.
-
-        Args:
-            tick: Function that is called between steps.
+        """Start the task and call ``tick`` between steps; return True if the task was completed.
 
         Raises:
             TaskFailed: If the task was started before, or an arm has a fault.
@@ -218,7 +213,7 @@ class TaskRunner:
         return self.state == "done"
 
     def pause(self) -> None:
-        """Stop the arms where they are. Contact forces continue.
+        """Stop the motion of the arms without releasing contact forces.
 
         Raises:
             TaskFailed: If the task does not run.
@@ -265,8 +260,7 @@ class TaskRunner:
     def _wait(self, until: float) -> None:
         self.cell.wait(lambda: self.cell.time >= until - 1e-9, TIMEOUT, "a cycle")
 
-    def _start(self, number: int, mode: Mode | None = None) -> None:
-        """Start a subtask by its index, in ``mode`` if given instead of its own mode."""
+    def _start_subtask(self, number: int, mode: Mode | None = None) -> None:
         if number != self._number:
             self._tries = 0
         # `progress` must not use an earlier execution.
@@ -282,23 +276,21 @@ class TaskRunner:
 
     def _next(self) -> None:
         if self._number + 1 < len(self.task.subtasks):
-            self._start(self._number + 1)
+            self._start_subtask(self._number + 1)
             return
         self.state = "done"
         self._planner.close()
         self._log("", "done")
 
-    def _prepare(self, plan: SubtaskPlan) -> None:
-        """Request a plan for the next subtask, from the final state of the present ``plan``."""
+    def _request_next_plan(self, plan: SubtaskPlan) -> None:
         if plan.straight_paths:
             return  # The joint configuration after straight tool paths is unknown.
         number = self._number + 1
         if number < len(self.task.subtasks):
             how = execution_mode(self.task.subtasks[number], self._modes[number], self._without)
-            self._ahead = self._planner.ask(how.subtask, how.planning_mode, plan.end)
+            self._ahead = self._planner.request(how.subtask, how.planning_mode, plan.end)
 
-    def _fail(self, reason: str) -> None:
-        """Repeat the failed subtask or end the task, as ``on_failure`` of the subtask states."""
+    def _retry_or_end(self, reason: str) -> None:
         subtask = self.task.subtasks[self._number]
         mode = self.execution.mode if self.execution is not None else None
         self._ahead = None
@@ -307,10 +299,10 @@ class TaskRunner:
             self._log(
                 subtask.name, "retry", f"{self._tries} of {subtask.on_failure.retry}: {reason}"
             )
-            self._start(self._number)
+            self._start_subtask(self._number)
         elif subtask.on_failure.fallback == "force" and mode != "force":
             self._log(subtask.name, "fallback", f"mode force, without a plan: {reason}")
-            self._start(self._number, "force")
+            self._start_subtask(self._number, "force")
         else:
             self._end("failed", reason)
 
@@ -324,8 +316,7 @@ class TaskRunner:
             reason = f"{reason}; hold failed: {error}"
         self._log(self.subtask, state, reason)
 
-    def _fault(self) -> str:
-        """Return the arms with faults as a text; empty without faults."""
+    def _fault_text(self) -> str:
         faults = [(arm, self.cell.state(arm).fault) for arm in self._arms]
         return ", ".join(f"{arm} has the fault {fault}" for arm, fault in faults if fault)
 

@@ -36,8 +36,6 @@ class ToolContact:
     - F_ext: Estimated external force on the tool, (3,) [N].
     - r: Reaction force against the desired force [N].
 
-    With the delay of 0.5 s, a tool that bounces on a surface counts as in contact.
-
     Args:
         period: Cycle time [s].
 
@@ -57,12 +55,12 @@ class ToolContact:
         self.reset()
 
     def reset(self) -> None:
-        """Clear the contact and the filter."""
+        """End the contact, and clear the filter of r."""
         self.is_on, self._left = False, 0
         self._reaction: float | None = None
 
     def pause(self) -> None:
-        """Restart the filter of r before the first ``update`` after a pause.
+        """Restart the filter of r. Call this before the first ``update`` after a pause.
 
         If r is then below 0.2 |F_d|, the contact ends immediately, without the delay of 0.5 s.
         """
@@ -94,8 +92,7 @@ class ToolContact:
 class ContactForceController:
     """Force control of one end effector along the direction of its desired wrench.
 
-    Without contact, the end effector moves slowly along the direction of the force until it
-    touches an object (search for contact, see ``ForceController``).
+    Without contact, the end effector searches for contact as in ``ForceController``.
 
     Args:
         name: Name of the arm.
@@ -104,7 +101,7 @@ class ContactForceController:
 
     Attributes:
         name: Name of the arm.
-        force: Force controller.
+        force: Force controller along u.
         desired_wrench: Desired wrench on the environment, (6,) [N, Nm].
         size: Norm of the desired wrench; 0 if none is desired.
         direction: Unit direction u of the controlled force, (6,).
@@ -112,7 +109,7 @@ class ContactForceController:
         speed: Speed along u [m/s].
         mass: Effective mass along u [kg].
         touches: True while the end effector is in contact.
-        exerted: Force along u commanded in the last cycle [N].
+        exerted: Commanded force along u of the last cycle [N].
 
     Thread: control.
     """
@@ -136,7 +133,7 @@ class ContactForceController:
         self.reset()
 
     def reset(self) -> None:
-        """Clear the desired wrench, the direction and the contact."""
+        """Clear the desired wrench, ``direction`` and the contact."""
         for array in (self.desired_wrench, self.direction, self._desired_direction):
             array[:] = 0.0
         self.size, self.mass = 0.0, 1.0
@@ -149,7 +146,7 @@ class ContactForceController:
         self.exerted = self._filtered = self._quick = self._old_speed = 0.0
         self.touches, self._is_new = False, True
 
-    def ask(self, wrench: Vector) -> bool:
+    def set_desired_wrench(self, wrench: Vector) -> bool:
         """Set the desired wrench, (6,) [N, Nm]. Return True if no wrench was desired before."""
         size = math.sqrt(float(dot(wrench, wrench)))
         is_new = size > 0.0 and self.size == 0.0
@@ -159,28 +156,19 @@ class ContactForceController:
         return is_new
 
     @property
-    def is_turned_much(self) -> bool:
-        """True if ``direction`` is over ``MAX_DIRECTION_CHANGE`` away from the desired wrench.
-
-        Also true if ``direction`` is zero.
-        """
+    def must_reset_direction(self) -> bool:
+        """True if ``direction`` is zero or over ``MAX_DIRECTION_CHANGE`` from the desired one."""
         return float(dot(self.direction, self._desired_direction)) < math.cos(
             self.MAX_DIRECTION_CHANGE
         )
 
     def set_direction(self) -> None:
-        """Set ``direction`` to that of the desired wrench, and end the force in the old direction.
-
-        The force in the new direction begins with a search for contact.
-        """
+        """Set ``direction`` to the desired one, and restart with a search for contact."""
         self.direction[:] = self._desired_direction
         self.release()
 
-    def follow(self) -> None:
-        """Rotate ``direction`` for one cycle towards the direction of the desired wrench.
-
-        The rotation has a speed of up to ``ANGULAR_SPEED``.
-        """
+    def rotate_direction(self) -> None:
+        """Rotate ``direction`` for one cycle to the desired one, at up to ``ANGULAR_SPEED``."""
         u = self.direction
         change = subtract(self._desired_direction, u, self._change)
         angle = math.sqrt(float(dot(change, change)))

@@ -18,21 +18,19 @@ class EnergyTank:
     - W: Signed work of the term on the arm in cycle k [J].
     - R: Energy dissipated by dampers in cycle k [J].
     - A: Recharged energy; P_A: recharging power [W]; T: cycle time [s].
-    - E_granted: Initial energy of the task [J].
+    - E_granted: Sum of all energies that ``grant`` has added since the reset [J].
 
     As long as E >= 0, the net work is bounded::
 
         sum W - sum R <= E_granted + P_A t   at time t [s]
 
-    Friction consumes energy, so the tank would empty in time. Recharging replaces this energy and
-    never raises E above E_granted.
+    Recharging replaces the energy that friction consumes, and never raises E above E_granted.
 
-    Sources of the tank and its initial energy: Schindlbeck and Haddadin (ICRA 2015), Haddadin and
-    Shahriari (IJRR 2024).
+    Sources: Schindlbeck and Haddadin (ICRA 2015), Haddadin and Shahriari (IJRR 2024).
 
     Attributes:
         energy: Energy E [J].
-        granted: Energy granted to the current task, E_granted [J].
+        granted: Energy E_granted that the current task has received [J].
         allowed: Total energy recharged since the reset [J].
         limit: Capacity of the tank [J].
         power: Recharging power P_A [W].
@@ -49,19 +47,19 @@ class EnergyTank:
         self.limit = self.power = 0.0
 
     def reset(self) -> None:
-        """Empty the tank at activation."""
+        """Empty the tank, and set ``granted`` to zero."""
         self.energy = self.granted = self.allowed = 0.0
 
-    def grant(self, worth: float) -> None:
-        """Raise the granted energy to ``worth`` [J], up to the capacity. Never lower it."""
-        worth = min(worth, self.limit)
-        if worth > self.granted:
-            self.energy += worth - self.granted
-            self.granted = worth
+    def grant(self, total: float) -> None:
+        """Add energy to the tank until ``granted`` is ``total`` [J] or the capacity."""
+        total = min(total, self.limit)
+        if total > self.granted:
+            self.energy += total - self.granted
+            self.granted = total
 
     @property
     def missing(self) -> float:
-        """Granted energy minus the energy in the tank [J]; negative if the tank has more."""
+        """Energy ``granted`` minus the energy in the tank [J]; negative if the tank has more."""
         return self.granted - self.energy
 
     @property
@@ -124,12 +122,7 @@ class SpringTank(EnergyTank):
     - S: Energy in the tank, stored in the spring or free [J].
     - income: Power received from dampers and other tanks [W].
 
-    Only the work of the spring on the arm and the income change S. A step of the setpoint or the
-    stiffness that needs more energy than S scales the spring down.
-
-    The paper on multipanda_ros2 (section IV) shifts the setpoint x_d to x_d + alpha_i (x_d - x),
-    with the tool pose x. This is equivalent for alpha_i = sigma - 1. The paper gives no equation
-    for alpha_i.
+    With alpha_i = sigma - 1, this is the setpoint shift of multipanda_ros2, section IV.
 
     Attributes:
         scale: Scale sigma of the spring, 0 to 1.
@@ -141,7 +134,7 @@ class SpringTank(EnergyTank):
         self.scale, self.held = 1.0, 0.0
 
     def reset(self) -> None:
-        """Start with a relaxed spring and no granted energy."""
+        """Empty the tank, set ``granted`` to zero, and relax the spring."""
         super().reset()
         self.scale, self.held = 1.0, 0.0
 
@@ -169,8 +162,7 @@ class SpringTank(EnergyTank):
 class TankLimitNotice:
     """Message to the operator that a lack of energy in a tank reduces forces of a controllet.
 
-    The message is repeated only after the tank has refilled to half of the energy that a command
-    grants.
+    The message is repeated only after the tank has refilled to half of its granted energy.
 
     Args:
         notify: Function that receives the text of the message.
@@ -183,21 +175,23 @@ class TankLimitNotice:
         self._is_reported = False
 
     def forget(self) -> None:
-        """Allow the next message, even if the tank has not recovered since the last message."""
+        """Allow the next message, even if the tank has not refilled."""
         self._is_reported = False
 
-    def check(self, limits: bool, tank: EnergyTank, name: str, words: Callable[[], str]) -> None:
+    def check(
+        self, is_limited: bool, tank: EnergyTank, name: str, remaining: Callable[[], str]
+    ) -> None:
         """Send the message when the tank begins to limit the controllet.
 
         Args:
-            limits: True if the tank reduces a force or wrench of the controllet in this cycle.
+            is_limited: True if the tank reduces a force or wrench of the controllet in this cycle.
             tank: Tank that must recover before the next message.
             name: Name of the arm or controllet.
-            words: Function that returns the remaining energy as text.
+            remaining: Function that returns the remaining energy as text.
         """
-        if not limits:
+        if not is_limited:
             if self._is_reported:
                 self._is_reported = not tank.missing < 0.5 * tank.granted
         elif not self._is_reported:
             self._is_reported = True
-            self._notify(f"{name}: out of energy: {words()}")
+            self._notify(f"{name}: out of energy: {remaining()}")

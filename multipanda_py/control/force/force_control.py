@@ -65,14 +65,12 @@ class ForceController:
     - v_a: Approach speed of the search [m/s]; dx: speed of the tool [m/s].
     - B: Damping [N s/m]; omega_B: ``BRAKE_RATE`` [1/s]; m: effective mass [kg].
 
-    *Search for contact.* Until contact is detected, F_f is the integral of ``max(omega_B B / 4,
-    k_h / 2) (v_a - dx)``, limited to the desired force. k_h is the stiffness ``held_by`` of a
-    spring that opposes the motion. v_a is limited to F / (4 sqrt(k m)) with k =
-    ``MAX_CONTACT_STIFFNESS``, or to ``SAFE_SEARCH_SPEED`` if that is higher. An impact at speed v
-    has a peak of about F + v sqrt(k m).
+    *Search.* Before contact, F_f is the integral of ``max(omega_B B / 4, k_h / 2) (v_a - dx)``,
+    limited to the desired force. k_h is the ``opposing_stiffness`` of ``step``. v_a is limited to
+    F / (4 sqrt(k m)) with k = ``MAX_CONTACT_STIFFNESS``, or to ``SAFE_SEARCH_SPEED`` if that is
+    higher. The search ends at ``SEARCH_DISTANCE_RATIO`` times d_max from its start.
 
-    *In contact.* v_a becomes zero, and F_f approaches the desired force at ``FORCE_RATE``, which
-    avoids oscillation on a stiff contact.
+    *In contact.* v_a becomes zero, and F_f approaches the desired force at ``FORCE_RATE``.
 
     *After a loss of contact.* Scale of the desired force (multipanda_ros2, section IV, eq. 4)::
 
@@ -83,21 +81,15 @@ class ForceController:
     - d_max: ``loss_distance`` [m].
     - alpha_f: Product of the contact state c and the valve s, see *Energy*.
 
-    Contact is lost when the filtered measured force falls below ``LOST_FORCE_FRACTION`` times
-    ``contact_force``. For a tool faster than ``RUNAWAY_SPEED``, contact is lost when the measured
-    force falls below ``CONTACT_LOSS_FRACTION`` times the larger of ``contact_force`` and F_f.
+    The force also fades in time, down to ``search_force``. Contact is lost when the filtered
+    measured force falls below ``LOST_FORCE_FRACTION`` times ``contact_force``. For a tool faster
+    than ``RUNAWAY_SPEED``, the threshold is ``CONTACT_LOSS_FRACTION`` times the larger of
+    ``contact_force`` and F_f.
 
     *Energy.* The tank (``EnergyTank``) receives the energy K_p F_d^2 / 2 of the desired force F_d,
-    with the gain K_p ``tank_gain``. Work done by the force empties the tank, and work absorbed by
-    the force fills it. Below the energy E_low ``tank_low``, the valve s = min(1, E / E_low)
-    reduces a force that does work. A force against the motion (F dx <= 0) is limited to s F - B
-    dx.
-
-    Details that the paper does not specify:
-
-    - alpha_f includes c, because gamma would otherwise be 1 with a full tank.
-    - After a loss of contact, the force also fades in time, down to ``search_force``.
-    - Each search ends at ``SEARCH_DISTANCE_RATIO`` times d_max from its start.
+    with K_p ``tank_gain``. Below the energy E_low ``tank_low``, the valve s = min(1, E / E_low)
+    reduces a force that does work. A force against the motion (F dx <= 0) is limited to -B dx + s
+    F.
 
     Args:
         gains: Gains and limits.
@@ -166,7 +158,7 @@ class ForceController:
         self.tank.limit, self.tank.power = gains.tank_max, gains.tank_power
 
     def reset(self) -> None:
-        """Clear contact, integral and energy at activation."""
+        """Clear contact state, force integral and tank energy."""
         self.tank.reset()
         self.weight = 0.0
         self._rest()
@@ -183,9 +175,9 @@ class ForceController:
         """Continue a contact force that the tool already exerts.
 
         Args:
-            force: Force that the tool exerts, which becomes the desired force [N].
-            controlled: True to control the force immediately. False to command it without feedback
-                until a new force is requested.
+            force: Exerted force, which becomes the desired force [N].
+            controlled: True for force feedback from now on; False for none until a new force is
+                requested.
         """
         self.grant(force)
         self._aim = self._goal = self._push = self._measured = self._quick = force
@@ -194,10 +186,9 @@ class ForceController:
         self.is_idle, self.is_controlled = False, controlled
 
     def grant(self, desired: float) -> None:
-        """Raise the granted energy of the tank to that for a desired force.
+        """Raise the granted energy of the tank to K_p F_d^2 / 2, with K_p ``tank_gain``.
 
-        This energy is K_p F_d^2 / 2 with K_p ``tank_gain``. A lower value than before has no
-        effect.
+        A lower value than before has no effect.
 
         Args:
             desired: Desired force F_d [N].
@@ -226,7 +217,7 @@ class ForceController:
         distance: float,
         speed: float,
         mass: float,
-        held_by: float = 0.0,
+        opposing_stiffness: float = 0.0,
     ) -> float:
         """Advance the controller by one cycle, and return the force along its direction [N].
 
@@ -234,11 +225,11 @@ class ForceController:
             desired: Desired force of the tool along its direction, not negative [N].
             measured: Measured force of the tool along its direction [N].
             distance: Distance of the tool from the last contact, or from the start of the search
-                for contact [m].
+                [m].
             speed: Speed of the tool along the direction [m/s].
             mass: Effective mass along the direction [kg].
-            held_by: Stiffness k_h of a spring that opposes the search for contact [N/m]; 0 without
-                such a spring.
+            opposing_stiffness: Stiffness k_h of a spring that opposes the search [N/m]; 0 without
+                one.
         """
         g, period = self.gains, self._period
         over = desired <= 0.0 and self._aim <= 0.0
@@ -257,43 +248,27 @@ class ForceController:
             self._touching = False
         self._detect_contact(g, self._aim, measured, speed)
         self.error = self._goal - self._measured
-        near = self._desired_scale(g, distance, desired)
-        force = self._advance(near, distance, speed, mass, held_by)
+        gamma = self._update_gamma(g, distance, desired)
+        force = self._feedforward_and_damping(gamma, distance, speed, mass, opposing_stiffness)
         if self.is_controlled:
-            force += self.contact * near * self._pid(g, self._aim)
+            force += self.contact * gamma * self._pid(g, self._aim)
         return self._limit_by_tank(force, speed, mass)
 
-    def _desired_scale(self, g: ForceGains, distance: float, desired: float) -> float:
-        """Return the scale gamma of the desired force; below 1 only after a loss of contact.
-
-        Args:
-            g: Gains and limits.
-            distance: Distance of the tool from the last contact [m].
-            desired: Desired force [N].
-        """
-        near = 1.0
+    def _update_gamma(self, g: ForceGains, distance: float, desired: float) -> float:
+        gamma = 1.0
         if self._touched and not self._touching:
             self._fade *= math.exp(-self._period / g.release_time)
-            near = math.exp(-((distance / g.loss_distance) ** 2))
-            near *= max(self._fade, min(1.0, g.search_force / max(desired, 1e-9)))
+            gamma = math.exp(-((distance / g.loss_distance) ** 2))
+            gamma *= max(self._fade, min(1.0, g.search_force / max(desired, 1e-9)))
             valve = min(1.0, self.tank.usable / g.tank_low)
-            near += valve * self.contact * (1.0 - near)
-        self.weight = near
-        return near
+            # Without the contact state, gamma would be 1 with a full tank.
+            gamma += valve * self.contact * (1.0 - gamma)
+        self.weight = gamma
+        return gamma
 
-    def _advance(
-        self, near: float, distance: float, speed: float, mass: float, held_by: float
+    def _feedforward_and_damping(
+        self, gamma: float, distance: float, speed: float, mass: float, opposing_stiffness: float
     ) -> float:
-        """Update the feed-forward force F_f, and return F_f plus the damping force [N].
-
-        Args:
-            near: Scale gamma of the desired force, 0 to 1.
-            distance: Distance of the tool from the last contact, or from the start of the search
-                for contact [m].
-            speed: Speed of the tool along the force [m/s].
-            mass: Effective mass along the force [kg].
-            held_by: Stiffness k_h of a spring that opposes the search for contact [N/m].
-        """
         g, period = self.gains, self._period
         reach = self.SEARCH_DISTANCE_RATIO * g.loss_distance
         left = min(1.0, max(0.0, (reach - distance) / (0.2 * reach)))
@@ -304,13 +279,13 @@ class ForceController:
         pace = (1.0 - self.contact) * left * min(g.approach_speed, safe_speed)
         slow = pace * min(1.0, self._aim / self.SLOW_FORCE) - speed
         brake = self.BRAKE_RATE * mass
-        max_value = near * self._aim
+        max_value = gamma * self._aim
         if self._touching:
             step = self.FORCE_RATE * period
             self._push += max(-step, min(step, max_value - self._push))
             stuck = self._integral >= g.integral_limit and self.error > 0.05 * self._goal
         else:
-            gain = max(0.25 * self.BRAKE_RATE * brake, self.MIN_GAIN_RATIO * held_by)
+            gain = max(0.25 * self.BRAKE_RATE * brake, self.MIN_GAIN_RATIO * opposing_stiffness)
             self._push = max(0.0, self._push + gain * slow * period)
             over = self._push - max_value
             if over > 0.0:
@@ -321,7 +296,6 @@ class ForceController:
         return self._push + brake * slow
 
     def _limit_by_tank(self, force: float, speed: float, mass: float) -> float:
-        """Return a force [N], reduced if the tank does not cover its work in this cycle."""
         power = force * speed
         left = self.tank.usable
         if power <= 0.0:
@@ -340,10 +314,6 @@ class ForceController:
     def _detect_contact(
         self, g: ForceGains, desired: float, measured: float, speed: float
     ) -> None:
-        """Update the contact state with hysteresis.
-
-        While the desired force is ``contact_force`` or less, no contact is lost.
-        """
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
         # A fast tool whose force is below a fraction of the commanded force has lost its contact.
         # The fraction is small, because the force of a soft contact rises slowly.
@@ -363,7 +333,6 @@ class ForceController:
         self.contact += self._period / (time + self._period) * (goal - self.contact)
 
     def _pid(self, g: ForceGains, desired: float) -> float:
-        """Return the force of the PID terms [N]."""
         if self._touching:
             self._integral += g.ki * self.error * self._period
             limit = g.integral_limit

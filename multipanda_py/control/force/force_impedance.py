@@ -38,9 +38,8 @@ class ForceSubspace:
     - F: Wrench of the spring, (6,) [N, Nm].
 
     ``set_direction`` begins force control: w rises from 0 to 1 within ``FADE_TIME``. When the
-    force ends or changes its direction, r becomes the error that P has removed. Therefore the
-    wrench of the spring does not jump. r then decreases at limited speed, and the spring moves the
-    tool to its target.
+    force ends or changes its direction, r becomes the error that P has removed, so the wrench of
+    the spring does not jump. r then decreases at limited speed.
 
     Attributes:
         direction: Unit direction u, (6,).
@@ -69,7 +68,7 @@ class ForceSubspace:
         self.reset()
 
     def reset(self) -> None:
-        """Let the spring act in all directions, and clear the offset of its setpoint."""
+        """Let the spring act in all directions, and set the offset r of its target to zero."""
         self.weight = 0.0
         self.is_idle, self._is_requested = True, False
         self.direction[:] = self._offset[:] = self._hidden[:] = self._last_direction[:] = 0.0
@@ -96,7 +95,7 @@ class ForceSubspace:
         self.is_idle, self._is_requested = False, True
 
     def release(self) -> None:
-        """End force control. The spring takes over the direction without a jump of its wrench."""
+        """End force control, without a jump of the spring wrench."""
         self._offset[:] = self._hidden
         self.weight, self._is_requested = 0.0, False
         self._note()
@@ -104,16 +103,13 @@ class ForceSubspace:
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
     ) -> tuple[Vector, Matrix]:
-        """Return the setpoint of the spring.
-
-        It is shifted from the target such that the spring does not oppose the controlled force.
-        Call this once per cycle, because it also updates ``weight`` and the shift.
+        """Return the setpoint of the spring, and advance ``weight`` and the offset r by one cycle.
 
         Args:
             state: State of the arm.
             position: Target position, (3,) [m].
             rotation: Target rotation, (3, 3).
-            speed: Speed at which the shift decreases after the force has ended [m/s].
+            speed: Speed at which r decreases after the force has ended [m/s].
 
         Returns:
             Position, (3,) [m], and rotation, (3, 3), in the base.
@@ -123,9 +119,9 @@ class ForceSubspace:
         if self._is_requested and self.weight < 1.0:
             self.weight = min(1.0, self.weight + self._period / self.FADE_TIME)
         if self._has_offset or not self._is_requested:
-            self._shrink(speed * self._period)
+            self._shrink_offset(speed * self._period)
         if not self._rotations:
-            return self._shift(state.position_ee_in_base, position), rotation
+            return self._target_position(state.position_ee_in_base, position), rotation
         u = self.direction
         error = self._error.measure(
             state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
@@ -138,14 +134,9 @@ class ForceSubspace:
         dot(_exp3(left[3:]), state.rotation_ee_in_base, self._rotation)
         return self._position, self._rotation
 
-    def _shift(self, here: Vector, position: Vector) -> Vector:
-        """Return the setpoint position of the spring for a force without torque, (3,) [m].
-
-        Args:
-            here: Measured position of the tool, (3,) [m].
-            position: Target position, (3,) [m].
-        """
-        (x, y, z), (px, py, pz) = here.tolist(), position.tolist()
+    def _target_position(self, measured: Vector, position: Vector) -> Vector:
+        # Setpoint position for a force without torque and an offset without rotation.
+        (x, y, z), (px, py, pz) = measured.tolist(), position.tolist()
         ux, uy, uz, *_ = self._u
         rx, ry, rz, *_ = self._offset.tolist()
         ex, ey, ez = px - x - rx, py - y - ry, pz - z - rz
@@ -156,26 +147,19 @@ class ForceSubspace:
         return subtract(position, self._hidden[:3], self._position)
 
     def project(self, wrench: Vector) -> Vector:
-        """Multiply a spring wrench by P in place, and return it.
-
-        Args:
-            wrench: Wrench along the axes of the base, (6,) [N, Nm].
-        """
+        """Multiply a spring wrench in the base, (6,), by P in place, and return it."""
         if self.weight == 0.0:
             return wrench
         u = self.direction
         along = multiply(u, self.weight * float(u.dot(wrench)), self._part)
         return subtract(wrench, along, wrench)
 
-    def _shrink(self, step: float) -> None:
-        """Reduce the offset of the setpoint from the target for one cycle.
-
-        Args:
-            step: Maximum reduction of the translation [m]. The maximum for the rotation is
-                ``ANGULAR_SPEED`` times this number [rad].
-        """
+    def _shrink_offset(self, max_translation: float) -> None:
         offset, left = self._offset, 0.0
-        for part, max_value in ((offset[:3], step), (offset[3:], self.ANGULAR_SPEED * step)):
+        for part, max_value in (
+            (offset[:3], max_translation),
+            (offset[3:], self.ANGULAR_SPEED * max_translation),
+        ):
             length = math.sqrt(dot(part, part))
             if length > 0.0:
                 left = max(left, length)
@@ -296,10 +280,7 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Let ``SingularityHold`` continue the torques from before a switch.
-
-        Only torques along nearly singular directions continue in this way, because the tool spring
-        has little effect along them.
+        """Continue torques from before a switch, along nearly singular directions only.
 
         Args:
             state: State of the arm.
@@ -324,7 +305,7 @@ class ForceImpedanceArm:
         self._size, self._age = size, 0
 
     def settle(self, dq: Vector) -> None:
-        """Subtract the work of spring, damper and force in the last cycle from the energy tanks.
+        """Subtract the work of spring, damper and force in the last cycle from the tanks.
 
         Args:
             dq: Joint velocities of this cycle, (n,) [rad/s].
@@ -353,7 +334,8 @@ class ForceImpedanceArm:
             state: State of the arm.
             position: Reference position in the base, (3,) [m].
             rotation: Reference rotation in the base, (3, 3).
-            speed: Speed of the spring setpoint back to the reference after force control [m/s].
+            speed: Speed at which the spring setpoint returns to the reference after force control
+                [m/s].
             tau: Output torques, (n,) [Nm].
         """
         self.settle(state.dq)
@@ -368,7 +350,7 @@ class ForceImpedanceArm:
         singularity_damping = self._singularity_damping.damp(
             state, spring_wrench, spring.damping_along
         )
-        velocity_ratio = velocity_scaling.used(state)
+        velocity_ratio = velocity_scaling.limit_fraction(state)
         s_v, d = velocity_scaling.scales(velocity_ratio, spring.ratio, spring.stiffness_scale)
         scale_by(spring_wrench, s_v)
         damper_wrench = scale_by(spring.write_damper(self._damper_wrench), d)
@@ -389,15 +371,9 @@ class ForceImpedanceArm:
         return self.tank.soften(stored, power)
 
     def _load_torques(self, state: ArmState) -> Vector | None:
-        """Return the torques of the permanent wrench ``load``, (n,) [Nm]; None if it is zero."""
         return self.load.dot(state.jacobian, self._load_torque) if self.carries else None
 
     def _control_force(self, state: ArmState) -> None:
-        """Update the wrench F_f of force control.
-
-        Notify the operator if no contact is found, or if the full force does not reach the desired
-        force.
-        """
         force, u = self.force, self._direction
         if not self._size and force.is_idle:
             return
@@ -438,7 +414,6 @@ class ForceImpedanceArm:
                 )
 
     def _energy_left(self) -> str:
-        """Return the remaining energy of both tanks as text, with a remedy."""
         return (
             f"impedance tank {self.tank.free:.2f} J at scale {self._scale:.2f}, "
             f"force tank {self.force.tank.energy:.2f} J. Send smaller steps, or raise tank_start "

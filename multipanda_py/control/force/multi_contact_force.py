@@ -36,11 +36,9 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
     - G: Grasp matrix of the force directions u_i at the tool positions r_i, (6, N).
     - Z: Orthonormal basis of the internal forces, the nullspace of G, (N, k).
 
-    Internal forces add up to zero. They squeeze an object between the arms without moving it. If
-    the desired forces are internal, P selects internal forces only, because other forces would
-    move the object. For example, two arms that press a box from both sides are controlled by the
-    mean of their measured forces. If the desired forces are not internal, the pressed object is
-    assumed to be fixed, such as a table. P = I then controls each arm by its own measured force.
+    Internal forces add up to zero: they squeeze an object without moving it. If the desired forces
+    are internal, only internal forces are controlled. Otherwise, the pressed object is assumed to
+    be fixed, and each arm is controlled by its own measured force.
 
     Args:
         wrenches: Desired wrenches of the tools along the world axes, (N, 6) [N, Nm]. Zero for an
@@ -53,7 +51,7 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
     if not len(presses):
         return projector
     direction = sizes[presses] / np.linalg.norm(sizes[presses])
-    modes = _balanced(wrenches[presses] / sizes[presses, None], positions[presses])
+    modes = _internal_modes(wrenches[presses] / sizes[presses, None], positions[presses])
     beside = direction - modes.T @ (modes @ direction)
     is_balanced = np.linalg.norm(beside) < UNBALANCED_FRACTION
     mixed = modes.T @ modes if is_balanced else np.eye(len(presses))
@@ -61,13 +59,8 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
     return projector
 
 
-def _balanced(directions: Matrix, positions: Matrix) -> Matrix:
-    """Return the orthonormal combinations of k forces with zero net wrench, k numbers per row.
-
-    Args:
-        directions: Unit directions of the forces, (k, 6).
-        positions: Positions of the tools, (k, 3) [m].
-    """
+def _internal_modes(directions: Matrix, positions: Matrix) -> Matrix:
+    # Rows of the result: orthonormal combinations of the unit forces with zero net wrench.
     levers = positions - positions.mean(axis=0)
     length = float(np.sqrt(np.square(levers).sum(axis=1)).mean())
     grasp = directions.T.copy()
@@ -100,8 +93,8 @@ class MultiContactForceController:
     - P: Projector of ``controlled_modes``, (N, N).
     - F_c,i: Force of the ``ForceController`` of arm i [N].
 
-    Motion control does not act along a controlled force. The force controllers receive P m and
-    P v, with the measured forces m [N] and the speeds v [m/s] along u.
+    Motion control does not act along a controlled force. The force controllers receive P m and P
+    v, with the measured forces m [N] and the speeds v [m/s] along u.
 
     - *Search*: The arms search for contact. An arm in contact waits with a small force.
     - *Press*: When all arms are in contact, they increase their forces. If torque limits reduce a
@@ -109,11 +102,11 @@ class MultiContactForceController:
     - *Loss*: If one arm loses contact, the forces of all arms fade with ``release_time``. P
       becomes zero, and motion control takes over.
 
-    If a client ends a force, the force fades with ``blend_time``. If one direction changes by more
-    than ``ContactForceController.MAX_DIRECTION_CHANGE``, all forces fade in this manner.
+    If a client ends a force, or one direction changes by more than
+    ``ContactForceController.MAX_DIRECTION_CHANGE``, the forces fade with ``blend_time``.
 
-    Before forces fade, ``on_release`` is called. In this call, motion control can discard its
-    error along the forces, so that the arms stay in place.
+    Before forces fade, ``on_release`` is called, in which motion control can discard its error
+    along the forces.
 
     Args:
         context: Context of the controllet.
@@ -175,7 +168,8 @@ class MultiContactForceController:
             wrench: Wrench along the axes of the base, (6,) [N, Nm]; zero for no force.
         """
         hand = self.arm_controllers[arm_index]
-        if hand.ask(wrench):  # This arm must find its contact first. The other arms wait for it.
+        if hand.set_desired_wrench(wrench):
+            # This arm must find its contact first. The other arms wait for it.
             self.presses = False
         self.is_lost = False
         self._update_modes = True
@@ -210,14 +204,14 @@ class MultiContactForceController:
         """Remove the part along the controlled forces from wrenches of motion control, in place.
 
         Args:
-            wrenches: Wrenches of motion control along the base axes, (N, 6) [N, Nm].
+            wrenches: Wrenches along the base axes, (N, 6) [N, Nm].
         """
         for hand, wrench, part in zip(self.arm_controllers, wrenches, self.controlled(wrenches)):
             if part:
                 subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
-        """Return the part of wrenches along the controlled forces, one number per arm [N].
+        """Return the component of each wrench that force control replaces, P f, (N,) [N].
 
         Args:
             wrenches: Wrenches of motion control along the base axes, (N, 6) [N, Nm].
@@ -244,16 +238,12 @@ class MultiContactForceController:
                 wrench -= brake * hand.speed * hand.direction
 
     def _update_directions(self) -> bool:
-        """Rotate the force direction of each arm towards the direction of its desired wrench.
-
-        Return False if a direction must rotate by over ``MAX_DIRECTION_CHANGE``. The forces must
-        then end before the direction can be set.
-        """
         for index, hand in enumerate(self.arm_controllers):
             if not hand.size:
                 continue
-            if not hand.is_turned_much:
-                hand.follow()
+            if not hand.must_reset_direction:
+                hand.rotate_direction()
+            # The forces must end before a direction can be set.
             elif self.projector[index].any() or hand.exerted:
                 return False
             else:
@@ -261,7 +251,6 @@ class MultiContactForceController:
         return True
 
     def _check_contacts(self, states: Sequence[ArmState]) -> bool:
-        """Check the contacts of all arms. Return False if one was lost or not found."""
         active_hands = [hand for hand in self.arm_controllers if hand.size]
         if self.presses:
             lost = [hand for hand in active_hands if not hand.touches]
@@ -281,10 +270,6 @@ class MultiContactForceController:
         return True
 
     def _find_modes(self, states: Sequence[ArmState]) -> None:
-        """Compute the projector P to which ``projector`` changes gradually.
-
-        Until all arms are in contact, each arm is controlled by its own measured force.
-        """
         wrenches, positions = np.zeros((len(states), 6)), np.zeros((len(states), 3))
         for index, ((rotation, base), state) in enumerate(zip(self._frames, states)):
             wrench = self.arm_controllers[index].desired_wrench
@@ -295,7 +280,7 @@ class MultiContactForceController:
             positions[index] = base + rotation.dot(state.position_ee_in_base)
         if self.presses:
             self._modes[:] = controlled_modes(wrenches, positions)
-        else:
+        else:  # Until all arms are in contact, each is controlled by its own measured force.
             self._modes[:] = np.diag([float(hand.size > 0.0) for hand in self.arm_controllers])
 
     def _press(self, states: Sequence[ArmState]) -> None:
@@ -317,41 +302,26 @@ class MultiContactForceController:
                 hand.press(state, *numbers)
             elif hand.exerted:  # Only the force of this arm was withdrawn.
                 self.on_release([hands.index(hand)])
-                self._drop(hand, tail, self._blend_time)
+                self._fade_one(hand, tail, self._blend_time)
 
     def _wrench_scale(self, states: Sequence[ArmState]) -> float:
-        """Return the common scale of all forces, 0 to 1, within the torque limits of all arms."""
         active_hands = zip(self.arm_controllers, self._saturation, states)
         return min(
             limit.scale(hand.size * hand.direction, state) for hand, limit, state in active_hands
         )
 
-    def _fade_out(self, time: float) -> None:
-        """End all forces. They fade with the time constant ``time`` [s]."""
+    def _fade_out(self, time_constant: float) -> None:
         self.on_release(range(len(self.arm_controllers)))
         for hand, tail in zip(self.arm_controllers, self._fading_wrenches):
-            self._drop(hand, tail, time)
+            self._fade_one(hand, tail, time_constant)
         self._is_on = self.presses = False
 
-    def _drop(self, hand: ContactForceController, tail: Vector, time: float) -> None:
-        """End the force of one arm, and let it fade.
-
-        Args:
-            hand: Force control of the arm.
-            tail: Fading wrench of the arm, to which the force is added in place, (6,) [N, Nm].
-            time: Time constant with which the wrench fades [s].
-        """
-        self._fade = math.exp(-self._period / max(time, self._period))
+    def _fade_one(self, hand: ContactForceController, tail: Vector, time_constant: float) -> None:
+        self._fade = math.exp(-self._period / max(time_constant, self._period))
         tail += hand.exerted * hand.direction
         hand.release()
 
     def _blend(self, requests_force: bool) -> None:
-        """Change ``projector`` for one cycle, and fade the forces that have ended.
-
-        Args:
-            requests_force: True to change ``projector`` towards the result of ``_find_modes``,
-                False to change it towards zero.
-        """
         goal, projector, step = self._goal, self.projector, self._step
         goal[:] = self._modes if requests_force else 0.0
         max_value = self._period / self._blend_time

@@ -33,11 +33,11 @@ class VirtualBody:
     - F: Measured wrench minus its tare, low-pass filtered, with a deadband, (6,) [N, Nm].
     - h: Time step [s].
 
-    At a bound of ``set_bounds``, the displacement stops and the outward velocity becomes zero. If
-    a new bound is below the current displacement, the body returns at maximum speed.
+    At a bound of ``set_bounds``, the displacement stops and the outward velocity becomes zero. A
+    displacement above a new bound returns at maximum speed.
 
     A wrench c passed to ``ignore`` does not move the body. c decreases with the measured wrench
-    and never grows, so the end of a contact causes no wrench in the opposite direction.
+    and never grows.
 
     Args:
         period: Time step h [s].
@@ -105,8 +105,7 @@ class VirtualBody:
     ) -> None:
         """Reset the body to zero displacement and velocity, and start a tare.
 
-        The tare is the mean of the measured wrench over ``tare_time``. The body does not move
-        during this time.
+        The body rests until the measured wrench has been averaged.
 
         Args:
             tare_time: Averaging time [s]; 0 means no tare.
@@ -154,16 +153,8 @@ class VirtualBody:
 
     @staticmethod
     def _reduce_ignored(measured: Vector, ignored: Vector, margin: float) -> None:
-        """Reduce the ignored force or torque when the measured one decreases.
-
-        The ignored vector moves to its nearest point in a ball. One diameter of the ball reaches
-        from zero to the measured vector, lengthened by ``margin``.
-
-        Args:
-            measured: Measured force [N] or torque [Nm], (3,).
-            ignored: Ignored force or torque, changed in place, (3,).
-            margin: Deadband of the force [N] or torque [Nm].
-        """
+        # Move the ignored vector, in place, to its nearest point in a ball. One diameter of the
+        # ball reaches from zero to the measured vector, lengthened by the margin.
         size = length(measured)
         if size <= margin:
             ignored[:] = 0.0
@@ -184,21 +175,15 @@ class VirtualBody:
         limit(self._angular, self._max_speed[1])
         step = self._step
         add(self.translation, multiply(self._linear, h, step), step)
-        self._arrive(step, self._linear, self.translation, 0)
+        self._displace_within_bound(step, self._linear, self.translation, 0)
         multiply(self._angular, h, step)
         new = _log3(dot(_exp3(step), self.rotation_matrix, self._turned))
-        self._arrive(new, self._angular, self.rotation, 1)
+        self._displace_within_bound(new, self._angular, self.rotation, 1)
         self.rotation_matrix = _exp3(self.rotation)
 
-    def _arrive(self, new: Vector, velocity: Vector, displacement: Vector, part: int) -> None:
-        """Write a new displacement within its bound, and stop the outward velocity at the bound.
-
-        Args:
-            new: New translation [m] or rotation vector [rad], (3,).
-            velocity: Linear or angular velocity, changed in place, (3,).
-            displacement: Output, (3,).
-            part: Index of the bound: 0 for the translation, 1 for the rotation.
-        """
+    def _displace_within_bound(
+        self, new: Vector, velocity: Vector, displacement: Vector, part: int
+    ) -> None:
         size, bound = length(new), self._max_displacement[part]
         if size > bound:
             bound = max(bound, length(displacement) - self._period * self._max_speed[part])
@@ -214,11 +199,11 @@ def length(vector: Vector) -> float:
     return math.sqrt(dot(vector, vector))
 
 
-def limit(vector: Vector, largest: float) -> None:
-    """Scale a vector in place so that its length does not exceed ``largest``."""
+def limit(vector: Vector, max_length: float) -> None:
+    """Scale a vector in place so that its length does not exceed ``max_length``."""
     size = length(vector)
-    if size > largest:
-        vector *= largest / size
+    if size > max_length:
+        vector *= max_length / size
 
 
 def remaining(vector: Vector, deadband: float) -> float:
@@ -229,8 +214,6 @@ def remaining(vector: Vector, deadband: float) -> float:
         0                     if s <= d/2
         (s - d/2)^2 / (2 d)   if d/2 < s < 3d/2
         s - d                 if s >= 3d/2
-
-    The slope is continuous and at most 1, so the deadband adds no gain to a control loop.
 
     Args:
         vector: Vector of length s.

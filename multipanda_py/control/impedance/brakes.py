@@ -44,7 +44,6 @@ class SpeedBrake:
     - v: Speed bounds, (n,) [rad/s].
 
     The excess speed of each joint decays at rate b. Joints below their bound are not affected.
-    With a constant unmodelled torque tau_e, the final speed is v_i + (M^-1 tau_e)_i / b.
 
     Args:
         joints: Number of joints n.
@@ -62,7 +61,7 @@ class SpeedBrake:
         self._torque = torque
 
     def add(self, state: ArmState, speed_bounds: Vector, tau: Vector) -> None:
-        """Change joint torques so that they brake joints above their speed bounds.
+        """Add the braking torques to joint torques.
 
         Args:
             state: State of the arm.
@@ -103,14 +102,12 @@ class MomentumBrake:
     - kappa, beta: ``TORQUE_RATE_FRACTION`` and ``OWN_TORQUE_FRACTION``.
 
     The term -b p slows all joints in proportion. The term with s lets each joint use its remaining
-    braking torque. Both are dissipative for any inertia matrix, since ``tau^T w = -b w^T M w -
-    sum_i |w_i| s_i <= 0``.
+    braking torque. Both are dissipative for any inertia matrix.
 
-    The square roots follow from the torque-rate limit. Removing a torque tau at rate r takes a
-    momentum of tau^2 / (2 r), and with a lower momentum the joint would reverse. kappa < 1
-    reserves part of the rate for delay, lag and errors of inertia. The prediction compensates the
-    latency: w = dq + Delta M^-1 tau_0, with the measured velocities dq, the last commanded torques
-    tau_0 and Delta = ``PREDICTION_TIME``.
+    The square roots follow from the torque-rate limit: removing a torque tau at rate r takes a
+    momentum of tau^2 / (2 r). The prediction compensates the latency: w = dq + Delta M^-1 tau_0,
+    with the measured velocities dq, the last commanded torques tau_0 and Delta =
+    ``PREDICTION_TIME``.
 
     Args:
         limits: Joint limits of the arm.
@@ -162,11 +159,7 @@ class MomentumBrake:
         np.divide(1.0, self._mass.solve(self._unit).diagonal(), self._light)
 
     def ahead(self, tau: Vector) -> Vector:
-        """Return the velocity change that torques cause in ``PREDICTION_TIME``, (n,) [rad/s].
-
-        Args:
-            tau: Joint torques, (n,) [Nm].
-        """
+        """Return the velocity change by torques (n,) [Nm] in ``PREDICTION_TIME``, (n,) [rad/s]."""
         # For a single joint, eigenpy returns a matrix, so the result is flattened.
         gained: Vector = self._mass.solve(tau).reshape(-1)
         return multiply(gained, self.PREDICTION_TIME, gained)
@@ -174,7 +167,7 @@ class MomentumBrake:
     def stopping(self, torque: Vector) -> Vector:
         """Return the minimum momentum of each joint for a given braking torque, (n,) [Nm s].
 
-        With less momentum, the joint would reverse before the torque is removed at its rate limit.
+        With less momentum, the joint would reverse.
 
         Args:
             torque: Braking torques, (n,) [Nm].

@@ -36,11 +36,10 @@ class ConservativeSpring:
     - mu': Corrected torque [Nm].
     - p, phi: Unclipped translational [m] and rotational error [rad].
 
-    The wrench K e is the gradient of a potential only for small errors. Along a direction without
-    stiffness (a free direction), the error becomes large. K e would then do work on a closed path.
+    Along a direction without stiffness (a free direction), the error becomes large, and K e would
+    do work on a closed path.
 
-    ``project`` removes the error along free directions before each axis is clipped. Otherwise,
-    clipping would change the direction of a large error, and the spring would act on it.
+    ``project`` removes the error along free directions and must precede the clipping of each axis.
 
     Thread: control.
     """
@@ -114,12 +113,10 @@ class CartesianSpring:
 
     K and D are along the axes of the base or of the tool, see ``set_shape``.
 
-    Call ``measure`` in each cycle. It updates e, de, K and D, which the other methods use. A gain
-    change is spread over several cycles by a ramp of the square root of K. D always corresponds to
-    the current K and inertia.
+    Call ``measure`` in each cycle, before the other methods.
 
-    If the bandwidth limit of ``ModalDamping`` does not allow K in a configuration, the spring uses
-    the lower stiffness K', and ``stiffness_scale`` is below 1. If a direction has no stiffness,
+    If the bandwidth limit of ``ModalDamping`` does not allow K, the spring uses the lower
+    stiffness K', and ``stiffness_scale`` is below 1. If a direction has no stiffness,
     ``ConservativeSpring`` corrects the wrench.
 
     Attributes:
@@ -191,9 +188,7 @@ class CartesianSpring:
         self._modal.set_root(root, self._ratio)
 
     def wrench(self, spring_scale: float = 1.0, damper_scale: float = 1.0) -> Vector:
-        """Return the wrench F on the tool along the base axes, (6,) [N, Nm].
-
-        The next call overwrites it.
+        """Return the wrench F in the base, (6,) [N, Nm]. The next call overwrites it.
 
         Args:
             spring_scale: Scale s of the spring.
@@ -208,18 +203,15 @@ class CartesianSpring:
         return self._in_base(add(spring, damper, self._wrench))
 
     def spring_wrench(self) -> Vector:
-        """Return the spring wrench K e along the base axes, (6,) [N, Nm].
-
-        The next call of a method that returns a wrench overwrites it.
-        """
+        """Return the spring wrench K e in the base, (6,) [N, Nm], until the next wrench."""
         return self._in_base(self._spring_along_gains(self._spring))
 
     def write_spring(self, out: Vector) -> Vector:
-        """Write the spring wrench K e along the base axes, (6,) [N, Nm], and return it."""
+        """Write the spring wrench K e in the base, (6,) [N, Nm], into ``out``, and return it."""
         return self._write(self._spring_along_gains(out), out)
 
     def write_damper(self, out: Vector) -> Vector:
-        """Write the damper wrench D de along the base axes, (6,) [N, Nm], and return it."""
+        """Write the damper wrench D de in the base, (6,) [N, Nm], into ``out``, and return it."""
         return self._write(self._modal.apply(self._rate, out), out)
 
     def _spring_along_gains(self, out: Vector) -> Vector:
@@ -237,10 +229,7 @@ class CartesianSpring:
         return out
 
     def free_velocity(self, state: ArmState) -> Vector:
-        """Return the joint velocity of the free motion, (n,) [rad/s].
-
-        The free motion is the motion of the tool along directions without stiffness.
-        """
+        """Return the joint velocity of the free motion, (n,) [rad/s], see ``FreeMotion``."""
         root = self._root.value
         if self._in_tool:
             axes = self._axes(state)
@@ -333,14 +322,8 @@ class CartesianSpring:
         axes[:3, :3] = axes[3:, 3:] = state.rotation_ee_in_base
         return axes
 
+    # ``axes``: block-diagonal rotation from the tool to the base; None for K along the base axes.
     def _compliance(self, state: ArmState, axes: Matrix | None) -> Matrix:
-        """Return the inverse of the stiffness K along the axes of K, (6, 6).
-
-        Args:
-            state: State of the arm.
-            axes: Rotation from the tool to the base as a block-diagonal matrix, (6, 6); None if K
-                is along the axes of the base.
-        """
         # The bandwidth limit may require a lower stiffness in this configuration than in the
         # last one, so design the gains first.
         modal, inertia_inv = self._modal, state.operational_space().inertia_inv
@@ -348,10 +331,10 @@ class CartesianSpring:
         self.stiffness_scale = modal.stiffness_scale
         if self.stiffness_scale < 1.0:
             self.stiffness = modal.stiffness
-            return _inverse(self.stiffness)
+            return _pseudoinverse(self.stiffness)
         self.stiffness = self._desired_stiffness
         if self._desired_compliance is None:
-            self._desired_compliance = _inverse(self._desired_stiffness)
+            self._desired_compliance = _pseudoinverse(self._desired_stiffness)
         return self._desired_compliance
 
     @property
@@ -365,6 +348,5 @@ class CartesianSpring:
         return self._modal.damping.copy()
 
 
-def _inverse(stiffness: Matrix) -> Matrix:
-    """Return the pseudoinverse of a stiffness, which is zero where the stiffness is zero."""
+def _pseudoinverse(stiffness: Matrix) -> Matrix:
     return np.array(np.linalg.pinv(stiffness, rcond=1e-3), dtype=np.float64)

@@ -53,8 +53,8 @@ class FreeMotion:
     - w, U: Squared mode frequencies [1/s^2] and modes; w_0: ``SLOW_MODE``.
     - phi: Smooth step from 0 to 1, as in ``TaskInertia``.
 
-    If all directions have a spring, Lambda_h equals Lambda and dq_f is zero. As the frequency of a
-    mode approaches zero, the mode becomes free without a step.
+    If all directions have a spring, dq_f is zero. As the frequency of a mode approaches zero, the
+    mode becomes free without a step.
 
     Thread: control.
     """
@@ -105,11 +105,8 @@ class ShiftedConfiguration:
     - dq_f: Free motion of ``FreeMotion``, (n,) [rad/s].
     - v_r: Return speed [rad/s].
 
-    The nullspace spring exerts no wrench on the tool. Without a shift, a free motion of the tool
-    would therefore change the deflection of the spring without work, and the nullspace motion
-    would gain energy. The shifted configuration moves with the tool, so the deflection does not
-    change and the spring is passive. The shift returns to zero slowly, so that the nullspace
-    damper dissipates the energy of the return.
+    A free motion of the tool would change the deflection of the nullspace spring without work. The
+    shifted configuration moves with the tool, so the spring is passive.
 
     Args:
         joints: Number of joints n.

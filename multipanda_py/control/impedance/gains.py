@@ -54,9 +54,6 @@ class Ramp:
     - r_0, r_goal: Start and goal.
     - n: Length of the ramp [cycles].
 
-    Controllets ramp the square roots of their gains, so that every intermediate gain is positive
-    semidefinite.
-
     Args:
         start: First value, any shape.
 

@@ -88,10 +88,6 @@ class JointSpring:
         - tau_max: Torque limits, (n,) [Nm].
         - K, K_0: Stiffness and default stiffness of the robot, (n,) [Nm/rad].
 
-        With a larger distance in motion, a stiff spring would oscillate at the torque-rate limit.
-        For torque-rate limits below ``VERIFIED_TORQUE_RATE``, both rows are scaled down. No
-        distance is less than the error that an unknown payload causes.
-
         Args:
             limits: Joint limits of the arm.
         """
@@ -100,16 +96,14 @@ class JointSpring:
         stiffness = np.maximum(self._stiffness, 1e-3)
         rate = np.minimum(1.0, limits.torque_rate / VERIFIED_TORQUE_RATE)
         at_rest = MAX_LEAD_FRACTION * limits.torque * rate / stiffness
+        # With a larger distance in motion, a stiff spring would oscillate at the rate limit.
         moving = at_rest * np.minimum(1.0, np.sqrt(self._usual / stiffness))
         leash = np.array([np.maximum(moving, self._lag), np.maximum(at_rest, self._lag)])
         self._leash = limits, leash
         return leash
 
     def stiffness_at(self, state: ArmState) -> Matrix:
-        """Return the stiffness in the configuration of a state, (n, n) [Nm/rad].
-
-        It is below that of ``set_gains`` where the bandwidth limit requires it.
-        """
+        """Return the stiffness that the bandwidth limit allows in a state, (n, n) [Nm/rad]."""
         self._mass.compute(state.mass_matrix)
         self._modal.design(self._mass.solve(self._unit))
         return (
@@ -190,8 +184,8 @@ class NullspaceProjector:
     0). An arm with six joints has no nullspace, so N = 0.
 
     Both projectors are exact if the smallest singular value of J exceeds
-    ``TaskInertia.SIGMA_MIN_EXACT``. Below this value, the singular direction of the task becomes
-    part of the nullspace without a step, by the weight phi of ``TaskInertia``.
+    ``TaskInertia.SIGMA_MIN_EXACT``. Below this value, the singular direction becomes part of the
+    nullspace without a step.
 
     Sources: Khatib 1987; Dietrich, Ott and Albu-Schäffer, IJRR 2015 (overview of projectors).
 
@@ -261,8 +255,6 @@ class ConfigurationSpring:
     - d_max: Maximum damping, see ``MAX_DAMPING``.
     - q, dq: Measured joint state; q_n, dq_n: desired configuration and its velocity, (n,).
     - tau_max: Torque bounds, (n,) [Nm].
-
-    The clamp precedes the projection, because clamped torques would leave the nullspace.
 
     Args:
         robot: Robot model with n joints.
@@ -354,6 +346,7 @@ class ConfigurationSpring:
             self._goal[1] = 0.0 if velocity is None else velocity
         subtract(self._goal, state.joint_state, self._error)
         tau = self._gains.dot(self._errors, self._tau)
+        # Clamp before the projection, because clamped torques would leave the nullspace.
         if hypot(*tau.tolist()) > self._min:
             minimum(tau, self._high, out=tau)
             maximum(tau, self._low, out=tau)

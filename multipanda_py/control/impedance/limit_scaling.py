@@ -79,9 +79,6 @@ class TorqueSaturation:
     - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
     - J: Jacobian, (6, n); F: wrench on the tool, (6,) [N, Nm].
 
-    Without the scale, the torque limit of one joint would change the direction of the wrench. That
-    joint would yield while the other joints continue to press.
-
     Args:
         arm: Description of the arm.
 
@@ -143,9 +140,6 @@ class VelocityLimitScaling:
     - zeta: Damping ratio.
     - kappa: Factor by which ``ModalDamping`` reduces the stiffness, 0 to 1.
 
-    Near a singular configuration, joints move fast while the tool lags behind its reference. The
-    task-space damping vanishes there, so no other term of the controllet limits the speed.
-
     Args:
         limits: Joint limits of the arm.
 
@@ -160,11 +154,8 @@ class VelocityLimitScaling:
         self.slow = DAMPING_START * float(limits.velocity.min())
         self._velocity_ratios = np.zeros_like(limits.velocity)
 
-    def used(self, state: ArmState) -> float:
-        """Return the speed of the fastest joint as a fraction u of its limit.
-
-        The result is 0 if the norm of the joint velocities is ``slow`` or less.
-        """
+    def limit_fraction(self, state: ArmState) -> float:
+        """Return the speed of the fastest joint as a fraction u of its limit; 0 up to ``slow``."""
         if not hypot(*state.dq.tolist()) > self.slow:
             return 0.0
         fractions = multiply(state.dq, self._per_speed, self._velocity_ratios)
@@ -172,37 +163,39 @@ class VelocityLimitScaling:
         return max_value
 
     @staticmethod
-    def spring(used: float) -> float:
+    def spring(limit_fraction: float) -> float:
         """Return the spring scale: 1 up to a fraction 0.72 of a speed limit, 0 at the limit."""
-        if used <= SPRING_FADE_START:
+        if limit_fraction <= SPRING_FADE_START:
             return 1.0
-        return max(0.0, (1.0 - used) / (1.0 - SPRING_FADE_START))
+        return max(0.0, (1.0 - limit_fraction) / (1.0 - SPRING_FADE_START))
 
     @staticmethod
-    def damper(used: float, ratio: float, stiffness_scale: float) -> float:
+    def damper(limit_fraction: float, ratio: float, stiffness_scale: float) -> float:
         """Return the factor of the damping: 1 up to u = 0.35, max(1, sqrt(kappa) / zeta) at 0.65.
 
         Args:
-            used: Speed of the fastest joint as a fraction u of its limit.
+            limit_fraction: Speed of the fastest joint as a fraction u of its limit.
             ratio: Maximum damping ratio zeta of all axes.
             stiffness_scale: Factor kappa by which ``ModalDamping`` reduces the stiffness, 0 to 1.
         """
         missing = max(0.0, math.sqrt(stiffness_scale) / max(ratio, MIN_DAMPING_RATIO) - 1.0)
         return 1.0 + missing * min(
-            1.0, max(0.0, (used - DAMPING_START) / (DAMPING_FULL - DAMPING_START))
+            1.0, max(0.0, (limit_fraction - DAMPING_START) / (DAMPING_FULL - DAMPING_START))
         )
 
-    def scales(self, used: float, ratio: float, stiffness_scale: float) -> tuple[float, float]:
+    def scales(
+        self, limit_fraction: float, ratio: float, stiffness_scale: float
+    ) -> tuple[float, float]:
         """Return the scales s of the spring and d of the damper.
 
         Args:
-            used: Speed of the fastest joint as a fraction u of its limit.
+            limit_fraction: Speed of the fastest joint as a fraction u of its limit.
             ratio: Maximum damping ratio zeta of all axes.
             stiffness_scale: Factor kappa by which ``ModalDamping`` reduces the stiffness, 0 to 1.
         """
-        if used <= DAMPING_START:
+        if limit_fraction <= DAMPING_START:
             return 1.0, 1.0
-        return self.spring(used), self.damper(used, ratio, stiffness_scale)
+        return self.spring(limit_fraction), self.damper(limit_fraction, ratio, stiffness_scale)
 
 
 MAX_BRAKING_SPEED_FRACTION = 0.6
@@ -291,7 +284,7 @@ class BrakingSpeedLimit:
         harder: float = max(absolute(multiply(torque, self._per_brake, torque), torque).tolist())
         dot(space.minv_jt, dot(space.damped_inertia_with(self._slower), twist), speed)
         faster: float = max(absolute(multiply(speed, self._per_speed, speed), speed).tolist())
-        left = self._margin.spring(self._margin.used(state))
+        left = self._margin.spring(self._margin.limit_fraction(state))
         if faster > 1.0:
             left /= faster
         return min(left, math.sqrt(2.0 * harder - 1.0) / harder) if harder > 1.0 else left

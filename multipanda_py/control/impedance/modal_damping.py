@@ -42,12 +42,10 @@ class ModalDamping:
     - G, N: Intermediate results, (n, n).
 
     For equal ratios zeta and eps = 0, D is 2 zeta Q^T B^1/2 Q with Lambda = Q^T Q and K = Q^T B Q.
-    This is the double-diagonalisation design of Albu-Schäffer, Ott, Frese and Hirzinger, ICRA
-    2003.
+    Source: Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003 (double diagonalisation).
 
-    D is positive semidefinite for any positive semidefinite K, so the damper is dissipative. A
-    direction without stiffness has no damping. The square-root design of the same paper is not
-    used, because it is indefinite for very unequal gains.
+    D is positive semidefinite, so the damper is dissipative. A direction without stiffness has no
+    damping.
 
     *Bandwidth limit.* Delay and torque lag limit the eigenvalues 2 sqrt(w) of Lambda^-1 D. Modes
     above the bandwidth b get less damping and, if needed, less stiffness::
@@ -60,8 +58,6 @@ class ModalDamping:
     - w, V: Eigenvalues [1/s^2] and eigenvectors of N.
     - omega: Mode frequencies [rad/s]; U: modes.
     - K': Reduced stiffness, (n, n).
-
-    D and K' are continuous in configuration and gains.
 
     Args:
         size: Number of axes n.
@@ -149,17 +145,14 @@ class ModalDamping:
             core: Matrix = eigen.operatorInverseSqrt()
             self.stiffness_scale = 1.0
         else:
-            core = self._bound(inertia_inv)
+            core = self._design_within_bandwidth(inertia_inv)
         if self._is_diagonal:
             multiply(core, self._twice_pairs, self.damping)
         else:
             dot(dot(self._twice, core, self._product), self._root.T, self.damping)
 
-    def _bound(self, inertia_inv: Matrix) -> Matrix:
-        """Return V diag(min(sqrt(w), b / 2) / w) V^T, (n, n), and compute the stiffness K'.
-
-        ``design`` must have computed the eigenvalues w and eigenvectors V of N before.
-        """
+    def _design_within_bandwidth(self, inertia_inv: Matrix) -> Matrix:
+        # Eigenvalues w and eigenvectors V of N. The result is V diag(min(sqrt(w), b / 2) / w) V^T.
         eigen, half, limit = self._eigen, self._half, self._limit
         w, v = np.maximum(eigen.eigenvalues(), self.REGULARISATION), eigen.eigenvectors()
         core: Matrix = dot(v * (np.sqrt(np.minimum(w, limit)) / w), v.T)

@@ -72,8 +72,8 @@ class PoseError:
     - p, R: Position [m] and rotation of the pose; p_d, R_d: of the target pose.
     - b: Bounds per axis, (6,) [m, rad].
 
-    ``measure`` writes the error along the axes of the frame of both poses. To bound it along other
-    axes, such as those of the tool, rotate ``value`` before ``clip_measured``.
+    To bound the error along other axes, such as those of the tool, rotate ``value`` before
+    ``clip_measured``.
 
     Args:
         value: Output array of the error, (6,); a new array by default.

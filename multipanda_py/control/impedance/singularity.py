@@ -71,10 +71,8 @@ class SingularityDamping:
     - d_i: Damping along u_i by the spring [1/s].
     - rho_i: Damping that is missing for critical damping [1/s], faded in below w_0.
 
-    If the target is out of reach, the arm is stretched and swings like a pendulum: the tool moves
-    on a curved path, and the wrench F acts like gravity. The damping of the spring vanishes there,
-    and the arm would oscillate for seconds. F_d makes this motion critically damped. F_d is
-    dissipative.
+    If the target is out of reach, the stretched arm swings like a pendulum, because the damping of
+    the spring vanishes. F_d makes this motion critically damped and is dissipative.
 
     Thread: control.
     """
@@ -82,7 +80,7 @@ class SingularityDamping:
     def damp(
         self, state: ArmState, wrench: Vector, damping: Callable[[Vector], float]
     ) -> Vector | None:
-        """Return the damping wrench on the tool, (6,) [N, Nm]; None away from singularities.
+        """Return the damping wrench in the base, (6,) [N, Nm]; None away from singularities.
 
         Args:
             state: State of the arm.
@@ -165,11 +163,10 @@ class SingularityHold:
     - dq: Joint velocities [rad/s]; tau_cmd: commanded torques [Nm]; c: Coriolis torques [Nm].
     - f_i: Fade factor, 0 to 1.
 
-    At a singular configuration, the tool spring has no stiffness along some joint motions u_i.
-    Friction or an unknown payload would then accelerate the arm freely. The hold adds a spring and
-    a damper along u_i. It does not oppose motion caused by the tool spring, since e_i excludes it.
-    The torque of the added spring is limited to 5 % of the torque limits. The hold is dissipative
-    apart from the energy stored in its springs.
+    At a singular configuration, the tool spring has no stiffness along some joint motions u_i. The
+    hold adds a spring and a damper along u_i against friction or an unknown payload. The torque of
+    the added spring is limited to 5 % of the torque limits. The hold does not oppose motion caused
+    by the tool spring, and is dissipative apart from the energy stored in its springs.
 
     f_i rises as w_i decreases from w_0 to half of it, and as the manipulability decreases from
     0.02 to 0.016 1/kg. It decreases to zero for tool springs below 50 N/m.
@@ -200,14 +197,11 @@ class SingularityHold:
         self.is_near = self._resumes = False
 
     def reset(self) -> None:
-        """Start without deflections at the next ``add``."""
+        """Clear the deflections of the hold, and discard the torques of ``resume``."""
         self.is_near = self._resumes = False
 
     def resume(self, state: ArmState, tau: Vector) -> Vector:
-        """Prepare to continue torques from before the activation of the controllet.
-
-        The first ``add`` deflects the springs of the hold. They then exert, along the motions u_i,
-        the difference between ``tau`` and the torques of the controllet.
+        """Prepare the first ``add`` to continue torques from before the activation.
 
         Args:
             state: State of the arm at rest.
@@ -215,13 +209,13 @@ class SingularityHold:
 
         Returns:
             Part of ``tau`` along u_i, which the hold exerts, (n,) [Nm]. The controllet must exert
-                the rest.
+            the rest.
         """
         held = np.zeros(len(tau))
         if not tau.any() or state.operational_space().damping == 0.0:
             return held
         self._before[:], self._resumes = tau, True
-        for fading, needed, motion, momentum in self._modes(state):
+        for fading, needed, motion, momentum in self._held_modes(state):
             if needed > 0.0:
                 max_value, force = float(np.abs(motion).dot(self._max)), float(motion.dot(tau))
                 held += fading * min(max(force, -max_value), max_value) * momentum
@@ -249,13 +243,11 @@ class SingularityHold:
         tau += self._torque
 
     def _deflect(self, state: ArmState, lacking: Vector) -> None:
-        """Deflect the springs so that they exert the torques ``lacking``, (n,) [Nm]."""
-        for _, needed, motion, _ in self._modes(state):
+        for _, needed, motion, _ in self._held_modes(state):
             if needed > 0.0:
                 self._held[0] -= float(motion.dot(lacking)) / needed * motion
 
-    def _modes(self, state: ArmState) -> Iterator[Mode]:
-        """Yield the joint motions to hold: those with a mobility below ``HELD_MOBILITY``."""
+    def _held_modes(self, state: ArmState) -> Iterator[Mode]:
         space, eigen = state.operational_space(), self._eigen
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.MIN_MANIPULABILITY)
         eigen.compute(multiply(space.inertia_inv, _PAIRS, self._scaled))
@@ -276,7 +268,7 @@ class SingularityHold:
         impulse = period * (state.tau - state.coriolis - torque)
         gained, deflections = scale[1] + state.dq - self._dq, scale[0].copy()
         scale[:] = torque[:] = 0.0
-        for fading, needed, motion, momentum in self._modes(state):
+        for fading, needed, motion, momentum in self._held_modes(state):
             speed, deflection = float(momentum.dot(state.dq)), float(momentum.dot(deflections))
             excess = float(momentum.dot(gained)) - float(motion.dot(impulse))
             excess = min(max(excess, min(speed, 0.0)), max(speed, 0.0))

@@ -60,21 +60,17 @@ class BoundedPose:
         self._tether, self._rotation_tether = distance, angle
 
     def start(self, state: ArmState) -> None:
-        """Start at the measured pose."""
+        """Set the reference to the measured pose."""
         self.position[:] = state.position_ee_in_base
         self.rotation[:] = state.rotation_ee_in_base
 
     def displace(self, error: Vector) -> None:
-        """Displace the reference immediately.
-
-        Args:
-            error: Translation [m] and rotation vector [rad] along the base axes, (6,).
-        """
+        """Move the reference by a translation and rotation vector in the base, (6,) [m, rad]."""
         add(self.position, error[:3], self.position)
         self.rotation[:] = dot(_exp3(error[3:]), self.rotation)
 
     def advance(self, position: Vector, rotation: Matrix, period: float) -> None:
-        """Move towards a pose for one period.
+        """Move the reference towards a pose for one cycle.
 
         Args:
             position: Goal position, (3,) [m].
@@ -118,8 +114,8 @@ class BoundedPose:
     def limit(self, twist: Vector) -> None:
         """Limit a reference twist (6,) in place to the maximum speeds.
 
-        The twist also decreases with the distance of the reference from the measured pose. Its
-        linear part is zero at the maximum distance, and its angular part at the maximum angle.
+        The linear part decreases to zero at the maximum distance from the measured pose, and the
+        angular part at the maximum angle.
         """
         for part, max_value, used in (
             (twist[:3], self._speed, self.distance / self._tether),

@@ -42,9 +42,9 @@ class ReferenceCap:
     - v_g: Speed of the goals: maximum of its means over 0.15 s within the last second [unit/s].
     - max_t v_g: Maximum of v_g since this bound became active [unit/s].
 
-    A single jump of the goal does not count as speed: each step counts only up to the length of
-    the previous step. The bound after the reference was held back ends when the reference has
-    nearly reached its goal, or when the goal jumps.
+    Each step of the goal counts only up to the length of the previous one, so a single jump has no
+    speed. The second bound ends when the reference has nearly reached its goal, or when the goal
+    jumps.
 
     Args:
         period: Cycle time [s].
@@ -86,8 +86,8 @@ class ReferenceCap:
         self._time = self._start = -self._within
         self.acts = False
 
-    def give(self, step: float, now: int) -> None:
-        """Process a step of the goal.
+    def add_step(self, step: float, now: int) -> None:
+        """Update the measured speed of the goal by one step.
 
         Args:
             step: Distance of the new goal from the last one [unit].
@@ -105,7 +105,7 @@ class ReferenceCap:
             self._start, self._length = now, 0.0
 
     def streams(self, now: int) -> bool:
-        """Return True if the goal moves in a stream of small steps."""
+        """Return True if the goal moves in a stream of small steps at a time ``now`` [cycles]."""
         if now - self._time > self._within:
             return False
         if (
@@ -117,11 +117,7 @@ class ReferenceCap:
         return self._length > STREAM_SPEED * self._period * max(now - self._start, self._window)
 
     def hold(self, now: int) -> None:
-        """Record that the reference is held back.
-
-        Args:
-            now: Time [cycles].
-        """
+        """Record that the reference is held back at a time ``now`` [cycles]."""
         if not self.acts:
             self._max_goal_speed = 0.0
         self._max_goal_speed = max(self._max_goal_speed, self.goal_speed(now))

@@ -73,10 +73,9 @@ class PositionIK:
         nullspace_rate: float,
         bounds: tuple[Vector, Vector],
     ) -> Vector:
-        """Return joint velocities dq, (n,) [rad/s].
+        """Return joint velocities dq within bounds, (n,) [rad/s].
 
-        Joints that would exceed a velocity bound move at the bound. The velocities of the other
-        joints are then computed again for the rest of the tool motion.
+        If joints reach their bound, the other joints take over the rest of the tool motion.
 
         Args:
             q: Commanded configuration, (n,) [rad].
@@ -107,13 +106,6 @@ class PositionIK:
         return rate
 
     def _solve(self, J: Matrix, task: Vector, rest: Vector) -> tuple[Vector, float]:
-        """Return joint velocities, (n,) [rad/s], and the smallest singular value of the Jacobian.
-
-        Args:
-            J: Jacobian of the tool, (6, n).
-            task: Desired twist of the tool, (6,) [m/s, rad/s].
-            rest: Desired joint velocities in the nullspace, (n,) [rad/s].
-        """
         gram = J @ J.T
         min_value = math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0])))
         if min_value < DAMPED_SINGULAR_VALUE:
@@ -125,7 +117,7 @@ class PositionIK:
 class CommandedPoseGovernor(PoseGovernor):
     """Pose governor of a position-controlled arm.
 
-    The reference is bounded by limits of joint acceleration and speed, instead of torque limits::
+    Limits of joint acceleration and speed bound the reference, instead of torque limits::
 
         s_a |J# ddx|_i <= sigma ddq_max,i
         s_v |J# dx|_i  <= sigma dq_max,i
@@ -136,7 +128,7 @@ class CommandedPoseGovernor(PoseGovernor):
     - sigma: Usable fraction of the limits.
     """
 
-    def _possible_of(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
+    def _feasible_fractions(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
         limits, fraction = self._state.limits, self._params.limit_scale
         J, gram = self._state.jacobian, self._state.jacobian_gram
         inverse = J.T @ np.linalg.inv(gram + MAX_DAMPING**2 * np.eye(6))
@@ -148,5 +140,5 @@ class CommandedPoseGovernor(PoseGovernor):
 
     @property
     def _is_direct(self) -> bool:
-        """False, because a position-controlled arm has no spring that needs feed-forward."""
+        # A position-controlled arm has no spring that needs feed-forward.
         return False

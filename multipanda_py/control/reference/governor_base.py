@@ -156,14 +156,11 @@ class ReferenceGovernor(ABC):
         self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
-        """Discard the measured speed of the target.
-
-        Call this if ``target_changed`` was not called in the last cycle.
-        """
+        """Discard the measured speed of the target, after cycles without ``target_changed``."""
         self.cycle += self._recent
 
     def record_target(self) -> None:
-        """Pass the distance from the last recorded target to the new one to the bounds ``caps``.
+        """Update the speed bounds ``caps`` by the step from the last recorded target.
 
         Call this after each new target of the client, before any feature changes the target.
         """
@@ -172,22 +169,15 @@ class ReferenceGovernor(ABC):
         self._commanded_at = self.cycle
         for cap, step in zip(self.caps, self._steps(self._commanded)):
             if step > 0.0:
-                cap.give(step, self.cycle)
+                cap.add_step(step, self.cycle)
         self._commanded[:] = self._record
 
     @abstractmethod
     def _steps(self, before: Vector) -> Sequence[float]:
-        """Return the distance of the target from an earlier one, for each trajectory generator.
-
-        Args:
-            before: Earlier target, in the format of the current one.
-        """
+        """Return the distance of the target from an earlier target, per trajectory generator."""
 
     def target_changed(self) -> bool:
-        """Count one cycle. Return True if the target has changed since the last cycle.
-
-        The result is also True when the velocity of the target has expired.
-        """
+        """Count one cycle. Return True if the target has changed, or its velocity has expired."""
         self.cycle += 1
         content = self._record.tobytes()
         has_news = self._came = content != self._last_record
@@ -221,7 +211,7 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Discard the current motion. Call this before ``start``."""
+        """Discard the current motion, before ``start``."""
 
     @abstractmethod
     def set_bounds(self, params: GovernorParams) -> None: ...
@@ -234,13 +224,13 @@ class ReferenceGovernor(ABC):
     def apply_parameters(self, params: GovernorParams, period: float) -> None:
         """Apply parameters while the controllet is active.
 
-        While the reference moves, ``smoothing`` and ``response`` stay unchanged. A change would
-        cause a jump of the reference or of the torque.
+        While the reference moves, ``smoothing`` and ``response`` stay unchanged.
 
         Args:
             params: New parameters.
             period: Cycle time [s].
         """
+        # A change in motion would cause a jump of the reference or of the torque.
         if not self.is_moving:
             self.smoothing, self.response = params.smoothing, params.response
         self.set_bounds(params)
@@ -250,7 +240,7 @@ class ReferenceGovernor(ABC):
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
         """Start the reference at the current target, with the measured velocity of the arm.
 
-        The reference brakes, and the point at which it stops becomes the new target.
+        The point at which the braking reference stops becomes the new target.
 
         Args:
             params: Parameters of the governor.
@@ -276,19 +266,9 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _start(self, cycles: int, period: float, min_speed: float) -> None:
-        """Start the reference with the measured velocity.
-
-        The point at which the reference stops becomes the new target.
-
-        Args:
-            cycles: Averaging time of the reference velocity [cycles].
-            period: Cycle time [s].
-            min_speed: Speed below which a measured velocity counts as zero [unit/s]; infinite to
-                start at rest.
-        """
+        """Start with the measured velocity, or at rest below ``min_speed`` [unit/s]."""
 
     def _smooth(self, time: float) -> None:
-        """Set the averaging time of the reference velocity [s]. The reference must be at rest."""
         cycles = cycles_of(time, self._period)
         self._averaged = cycles * self._period
         for tracker in self._trackers:
@@ -310,42 +290,25 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def update_bounds(self) -> None:
-        """Set the bounds of acceleration and speed to what the arms can follow.
-
-        Torque, torque-rate and speed limits in the current configuration determine them.
-        """
+        """Set the bounds of acceleration and speed to what the arms can follow now."""
 
     @property
     def is_paced(self) -> bool:
         """True if an obstacle may slow the reference."""
         return any(pacer.can_slow_down for pacer in self.pacers)
 
-    def _foresee(self, ahead: float, speed: float) -> None:
-        """Announce a reference that is far ahead of the tool to the features in ``pacers``.
-
-        Args:
-            ahead: Distance of the reference from the tool [m].
-            speed: Speed of the reference [m/s].
-        """
+    def _announce_reference(self, ahead: float, speed: float) -> None:
         if ahead > PREDICTION_DISTANCE:
             for pacer in self.pacers:
                 pacer.announce_reference(ahead, speed)
 
-    def _pace(self, arm: int, dq: Vector, ahead: Vector) -> float:
-        """Return the fraction of a velocity that all features in ``pacers`` allow, 0 to 1.
-
-        Args:
-            arm: Index of the arm.
-            dq: Joint velocity of the reference, (n,) [rad/s].
-            ahead: Displacement from the arm to the reference, (n,) [rad].
-        """
+    def _velocity_scale(self, arm: int, dq: Vector, ahead: Vector) -> float:
         scale = min([pacer.velocity_scale(arm, dq, ahead) for pacer in self.pacers])
         if scale < 1.0:
             self._blocked = arm, dq, ahead
         return scale
 
-    def _hold(self) -> None:
-        """Mark the reference as held back in this cycle."""
+    def _mark_held(self) -> None:
         self.is_limited = self._is_bounded = True
         for cap in self.caps:
             cap.hold(self.cycle)
@@ -363,10 +326,9 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _reason(self) -> str:
-        """Return as text why the reference is held back, and its distance from the goal."""
+        """Return the reason why the reference is held back, and its distance from the goal."""
 
     def _blocked_by(self) -> str:
-        """Return as text why the features in ``pacers`` have reduced the last velocity."""
         if self._blocked is None:
             return ""
         arm, dq, ahead = self._blocked
@@ -405,7 +367,7 @@ class FeasibleFractions:
         )
 
     def slower(self, scale: float) -> FeasibleFractions:
-        """Return a copy whose speed fraction is multiplied by ``min(1, scale)``."""
+        """Return a copy with the speed fraction multiplied by ``min(1, scale)``."""
         return replace(self, speed=self.speed * min(1.0, scale))
 
     def acceleration_fraction(self, smoothing: float) -> float:
@@ -427,8 +389,6 @@ class FeasibleFractions:
         - a, v: Bounds of acceleration [unit/s^2] and speed [unit/s].
         - s: Acceleration fraction within the torque limits, up to 1.
         - k: Acceleration fraction within the torque-rate limits, divided by T [1/s].
-
-        A longer averaging time allows a higher acceleration but adds a lag.
 
         Args:
             min_time: Minimum averaging time, returned if the optimum is shorter [s].
@@ -454,7 +414,7 @@ def feasible_fractions(
     - s_a, s_v: Fractions of acceleration and speed.
     - tau, dq, sigma: Arguments ``tau``, ``dq`` and ``limit_scale``.
     - tau_max, dtau_max, dq_max: Limits of torque [Nm], torque rate [Nm/s] and speed [rad/s], (n,).
-    - T_s: Averaging time [s]. Half of it counts, because the acceleration may reverse within T_s.
+    - T_s: Averaging time [s]. Half of it counts, because the acceleration may reverse.
 
     Args:
         tau: Torques at the full acceleration, (n,) [Nm].

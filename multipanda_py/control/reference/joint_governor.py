@@ -52,12 +52,12 @@ class JointGovernor(ReferenceGovernor):
     - M: Inertia matrix, (n, n) [kg m^2].
 
     *Leash.* A motion changes the distance of the reference from the measured positions by at most
-    the leash, a distance from ``JointSpring.leash``. If an arm at rest is pushed away by more than
-    the leash, the reference moves with the arm. It returns to the target afterwards.
+    the leash (``JointSpring.leash``). If an arm at rest is pushed away by more than the leash, the
+    reference moves with the arm and returns to the target afterwards.
 
-    *Stream.* ``GoalPredictor`` predicts a stream of joint targets. The reference follows the
-    prediction with acceleration bounds up to twice as high as after a jump. If a stream ends in
-    motion, the arm overshoots the last target until it has braked. It does not pass a joint limit.
+    *Stream.* The reference follows the prediction of a stream by ``GoalPredictor``, with
+    acceleration bounds up to twice as high as after a jump. If a stream ends in motion, the arm
+    overshoots the last target until it has braked. It does not pass a joint limit.
 
     Args:
         record: Array of target positions (n) [rad] and velocities (n) [rad/s], which the governor
@@ -90,13 +90,7 @@ class JointGovernor(ReferenceGovernor):
         self._is_tied = False
 
     def _steps(self, before: Vector) -> list[float]:
-        """Return the distance of the target from an earlier one, as a list of one number.
-
-        Distances are scaled such that all joints have the same acceleration bound.
-
-        Args:
-            before: Earlier target, in the format of the current one.
-        """
+        # Divided by the weights, all joints have the same acceleration bound.
         now, then, n = self._record.tolist(), before.tolist(), self._n
         return [math.hypot(*[(a - b) / w for a, b, w in zip(now[:n], then[:n], self._weight)])]
 
@@ -112,12 +106,11 @@ class JointGovernor(ReferenceGovernor):
         """Set the bounds of the reference from parameters and the robot's limits."""
         limits = self._state.limits
         if self._weighed is None or self._weighed != (params, limits):
-            self._weigh(params, limits)
+            self._update_weights(params, limits)
         self._jump_acceleration = self._base_acceleration
         self._tracker.set_bounds(self._base_acceleration, self._max_speed)
 
-    def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
-        """Compute scale factors with which all joints have the same acceleration bound."""
+    def _update_weights(self, params: GovernorParams, limits: ArmLimits) -> None:
         self._params, self._weighed = params, (params, limits)
         self._max_acceleration = params.joint_acceleration_scaling * limits.acceleration
         self._base_acceleration = float(self._max_acceleration.min())
@@ -159,7 +152,7 @@ class JointGovernor(ReferenceGovernor):
         return super().target_changed()
 
     def check(self) -> None:
-        """Start to move a reference at rest if the arm was pushed further away than the leash."""
+        """Start to move a reference at rest if the arm was pushed away by more than the leash."""
         if self._leash is None or self.busy:
             return
         ahead = np.multiply(self._point, self._weight) - self._state.q
@@ -206,8 +199,7 @@ class JointGovernor(ReferenceGovernor):
         self._jump_acceleration = self._base_acceleration * fraction
         self._tracker.set_bounds(self._jump_acceleration, self._max_speed)
 
-    def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
-        """Bound the reference speed in contact, and after the reference was held back."""
+    def _update_speed_cap(self, gap: list[float], rate: list[float] | None) -> None:
         (own,), contact = self.caps, self.contact
         is_on = contact is not None and contact.is_on
         self._is_bounded, max_value = is_on or own.acts, math.inf
@@ -224,8 +216,7 @@ class JointGovernor(ReferenceGovernor):
         tool_speed = 0.0 if rate is None else math.hypot(*rate)
         self._tracker.set_cap(own.speed(size, self.cycle, max_value, tool_speed))
 
-    def _gap(self) -> float:
-        """Return the maximum distance of a joint from its goal [rad or m]."""
+    def _max_gap(self) -> float:
         gaps = zip(self._goal, self._point, self._weight)
         return max([abs(g - p) * w for g, p, w in gaps])
 
@@ -239,7 +230,7 @@ class JointGovernor(ReferenceGovernor):
             or self._possible < CONFIGURATION_BOUND_FRACTION
         ):
             return False
-        gap = self._gap()
+        gap = self._max_gap()
         speed = max([abs(r) * w for r, w in zip(tracker.output_velocity, self._weight)])
         if gap > MIN_HELD_ANGLE and speed < HELD_SPEED_RATIO * gap:
             return (
@@ -266,7 +257,7 @@ class JointGovernor(ReferenceGovernor):
             )
         else:
             words = "torque limits in this configuration allow no faster motion"
-        return f"{words}. The target is {self._gap():.2f} rad ahead of the reference."
+        return f"{words}. The target is {self._max_gap():.2f} rad ahead of the reference."
 
     def advance(self, period: float) -> None:
         tracker, goal, weight, rate = self._tracker, self._goal, self._weight, self._rate
@@ -274,13 +265,13 @@ class JointGovernor(ReferenceGovernor):
         if predictor is not None and predictor.active:
             predictor.advance()
             if predictor.active:
-                goal, rate = self._within_limits(predictor)
+                goal, rate = self._goal_within_limits(predictor)
         gap = [g - p for g, p in zip(goal, self._point)]
         if rate is not None and goal is not self._goal:
-            self._bound_stream(gap, rate)
+            self._set_stream_bounds(gap, rate)
         self._is_tied = False
         if self._is_bounded or (self.contact is not None and self.contact.is_on):
-            self._bound_speed(gap, rate)
+            self._update_speed_cap(gap, rate)
         is_paced = self._target is not None and self.is_paced
         if is_paced:
             before = [p - e for p, e in zip(self._point, tracker.lag)]
@@ -291,21 +282,21 @@ class JointGovernor(ReferenceGovernor):
         if is_paced and tracker.moving:
             ahead = np.multiply(before, weight) - self._state.q
             moving = np.multiply(tracker.output_velocity, weight)
-            scale = self._pace(self._arm_index, moving, ahead)
+            scale = self._velocity_scale(self._arm_index, moving, ahead)
             if scale < 1.0:
                 self._is_slowed = True
-                self._hold()
+                self._mark_held()
                 tracker.scale_velocity(scale)
                 tracker.resume()
                 rates = zip(before, tracker.output_velocity, tracker.lag)
                 self._point = point = [p + r * period + e for p, r, e in rates]
         if tracker.moving:
             q = [(p - e) * w for p, e, w in zip(point, tracker.lag, weight)]
-            if self._leash is not None and self._tie(q):
+            if self._leash is not None and self._clip_to_leash(q):
                 self._point = [x / w for x, w in zip(q, weight)]
                 tracker.stop_and_resume()
                 self._is_tied = True
-                self._hold()
+                self._mark_held()
             self._q[:] = q
             self._dq[:] = [r * w for r, w in zip(tracker.output_velocity, weight)]
             if self._target is not None:
@@ -314,37 +305,31 @@ class JointGovernor(ReferenceGovernor):
                 ]
         else:  # The reference has arrived. The record already contains the goal.
             self._dq[:] = 0.0
-            self.busy = self._has_rate()
+            # Overwrite the velocities of a target in later cycles too.
+            self.busy = self._target_has_velocity()
         if self._target is not None:
             self._target.moving[self._arm_index] = tracker.moving
 
-    def _within_limits(self, predictor: GoalPredictor) -> tuple[list[float], list[float]]:
-        """Return the predicted goal within joint limits, and a velocity that can stop there."""
+    def _goal_within_limits(self, predictor: GoalPredictor) -> tuple[list[float], list[float]]:
         # The range ends at a margin before the joint limits. A commanded goal may be beyond it.
         low = np.minimum(self._range[0], self._goal)
         high = np.maximum(self._range[1], self._goal)
         goal = np.minimum(np.maximum(predictor.position, low), high)
-        slowest, fastest = -self._stoppable(goal - low), self._stoppable(high - goal)
+        slowest, fastest = (
+            -self._max_stoppable_speed(goal - low),
+            self._max_stoppable_speed(high - goal),
+        )
         rate = np.minimum(np.maximum(predictor.velocity, slowest), fastest)
         return goal.tolist(), rate.tolist()
 
-    def _stoppable(self, distance: Vector) -> Vector:
-        """Return the maximum velocities that allow a stop within the given distances, (n,)."""
+    def _max_stoppable_speed(self, distance: Vector) -> Vector:
         ends: Vector = np.minimum(
             np.sqrt(2.0 * self._stopping_deceleration * distance), STOPPING_RATE * distance
         )
         return ends
 
-    def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
-        """Set the acceleration and speed bounds of the reference for a streamed goal.
-
-        After a jump of the goal, the acceleration bound is that of a goal without stream until the
-        reference has caught up.
-
-        Args:
-            gap: Distance from the reference to the goal, divided by ``_weight``, (n,).
-            rate: Velocity of the goal, divided by ``_weight``, (n,).
-        """
+    def _set_stream_bounds(self, gap: list[float], rate: list[float]) -> None:
+        # ``gap`` and ``rate`` are divided by ``_weight``.
         tracker, limits, p = self._tracker, self._state.limits, self._params
         behind = [r - v for r, v in zip(rate, tracker.speed)]
         size, scales = math.hypot(*rate), self._scales
@@ -367,7 +352,6 @@ class JointGovernor(ReferenceGovernor):
         tracker.bound(1.0 / used if used > 0.0 else self._base_acceleration, fastest)
 
     def _is_catching_up(self, gap: list[float]) -> bool:
-        """Return True while the reference moves towards a stream that has jumped."""
         size = math.hypot(*gap)
         if size > JUMP_START_GAP:
             self._catching_up = sum(map(operator.mul, gap, self._tracker.speed)) >= 0.0
@@ -375,12 +359,7 @@ class JointGovernor(ReferenceGovernor):
             self._catching_up = False
         return self._catching_up
 
-    def _tie(self, q: list[float]) -> bool:
-        """Limit the distance of positions from the measured ones. Return True if any was changed.
-
-        Args:
-            q: Joint positions of the reference, changed in place, (n,) [rad].
-        """
+    def _clip_to_leash(self, q: list[float]) -> bool:
         tied = False
         leash, measured = self._leash[0].tolist(), self._state.q.tolist()  # type: ignore[index]
         for joint, (x, at, ahead, length) in enumerate(zip(q, measured, self._ahead, leash)):
@@ -390,9 +369,5 @@ class JointGovernor(ReferenceGovernor):
                 tied = True
         return tied
 
-    def _has_rate(self) -> bool:
-        """Return True if the last target of the client has velocities.
-
-        ``advance`` must overwrite these velocities with zero when the reference has arrived.
-        """
+    def _target_has_velocity(self) -> bool:
         return any(self._last_record[8 * self._n :])

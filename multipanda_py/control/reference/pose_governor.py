@@ -38,21 +38,10 @@ MIN_BOUND_FRACTION = 0.02
 """Minimum fraction of a bound for the shorter of two motions that end together."""
 
 
-def _set_off(
+def _start_tracker(
     tracker: TrajectoryGenerator, speed: list[float], cycles: int, period: float, min_speed: float
 ) -> list[float] | None:
-    """Start a trajectory generator with a measured velocity.
-
-    Args:
-        tracker: Trajectory generator to start.
-        speed: Measured velocity, (3,) [unit/s].
-        cycles: Averaging time of the velocity in the generator [cycles].
-        period: Cycle time [s].
-        min_speed: Speed below which the measured velocity counts as zero [unit/s].
-
-    Returns:
-        Displacement until the generator stops, (3,) [unit]; None if it starts at rest.
-    """
+    """Start a generator, and return its displacement until it stops, (3,) [unit]; None at rest."""
     size = math.hypot(*speed)
     if size < min_speed:
         speed, size = [0.0] * 3, 0.0
@@ -67,8 +56,8 @@ class PoseGovernor(ReferenceGovernor):
     """Governor of the target pose of a tool. A subclass governs the pose of an object.
 
     Two instances of ``TrajectoryGenerator`` move position and orientation, which arrive together.
-    The orientation R moves to its goal R_g along log(R_g R^T). The generator averages its angular
-    velocity over several cycles. The reference rotation R_r therefore lags behind R::
+    The orientation R moves to its goal R_g along log(R_g R^T). The reference rotation R_r lags
+    behind R::
 
         R_r = exp(-e) R
 
@@ -101,7 +90,6 @@ class PoseGovernor(ReferenceGovernor):
         self._angular_rate: list[float] | None = None
 
     def _steps(self, before: Vector) -> tuple[float, float]:
-        """Return distance [m] and angle [rad] of the target from an earlier target ``before``."""
         now, then = self._record.tolist(), before.tolist()
         chord = math.dist(now[3:], then[3:])
         return math.dist(now[:3], then[:3]), math.sqrt(0.5) * chord
@@ -111,7 +99,7 @@ class PoseGovernor(ReferenceGovernor):
 
     def set_bounds(self, params: GovernorParams) -> None:
         self._params = p = params
-        self._scale(
+        self._scale_bounds(
             (p.linear_acceleration, p.linear_speed),
             (p.angular_acceleration, p.angular_speed),
             1.0,
@@ -119,17 +107,16 @@ class PoseGovernor(ReferenceGovernor):
         )
 
     def _measured_twist(self) -> Vector:
-        """Return the twist with which the reference starts, (6,) [m/s, rad/s]."""
         return self._state.twist_ee_in_base
 
     def _start(self, cycles: int, period: float, min_speed: float) -> None:
         twist = self._measured_twist().tolist()
         self._point, self._frame = self._position.tolist(), self._rotation.copy()
-        displacement = _set_off(self._linear, twist[:3], cycles, period, min_speed)
+        displacement = _start_tracker(self._linear, twist[:3], cycles, period, min_speed)
         if displacement is not None:
             self._point = [p + e for p, e in zip(self._point, self._linear.lag)]
             self._position[:] = [p + e for p, e in zip(self._point, displacement)]
-        displacement = _set_off(self._angular, twist[3:], cycles, period, min_speed)
+        displacement = _start_tracker(self._angular, twist[3:], cycles, period, min_speed)
         if displacement is not None:
             self._frame = _dot(_exp3(np.array(self._angular.lag)), self._rotation)
             self._rotation[:] = _dot(_exp3(np.array(displacement)), self._frame)
@@ -178,23 +165,17 @@ class PoseGovernor(ReferenceGovernor):
 
     @property
     def _streams(self) -> bool:
-        """True if the goal moves in a stream of small steps."""
         return any(cap.streams(self.cycle) for cap in self.caps)
 
     @property
     def _is_direct(self) -> bool:
-        """True if the controllet receives full feed-forward, by ``response: direct``.
-
-        False for a streamed goal, and after a feature has slowed the motion.
-        """
+        # No full feed-forward after a feature has slowed the motion, or for a streamed goal.
         if self.response != "direct" or self._feedforward is None or self._was_slowed:
             return False
         return not self._streams
 
     def update_bounds(self) -> None:
         """Set the bounds of acceleration and speed to what the arms can follow to the goal.
-
-        Unless the goal is streamed, position and orientation arrive together::
 
             dds <= 1 / max(d / a_p, theta / a_r)
             ds  <= 1 / max(d / v_p, theta / v_r)
@@ -207,7 +188,7 @@ class PoseGovernor(ReferenceGovernor):
         p, displacement = self._params, np.empty(6)
         displacement[:3] = np.subtract(self._goal_point, self._point)
         displacement[3:] = _log3(_dot(self._goal_frame, self._frame.T))
-        distance, angle = _sizes(displacement.tolist())
+        distance, angle = _part_norms(displacement.tolist())
         hard = max(distance / p.linear_acceleration, angle / p.angular_acceleration, _TINY)
         fast = max(distance / p.linear_speed, angle / p.angular_speed, _TINY)
         linear, angular = (distance / hard, distance / fast), (angle / hard, angle / fast)
@@ -218,7 +199,7 @@ class PoseGovernor(ReferenceGovernor):
             )
         unit = displacement / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
-        possible = self._possible_of(unit * full, unit * quick)
+        possible = self._feasible_fractions(unit * full, unit * quick)
         # After a jump of the goal, the feed-forward fades out above the joint speed fraction
         # ``DAMPING_START``, so the motion stays below it.
         if self._is_direct:
@@ -231,28 +212,20 @@ class PoseGovernor(ReferenceGovernor):
             )
             speed = hard / fast * possible.speed_fraction()
             self._smooth(possible.smoothing(p.smoothing, hard, speed))
-        self._scale(
+        self._scale_bounds(
             linear,
             angular,
             possible.acceleration_fraction(self._averaged),
             possible.speed_fraction(),
         )
 
-    def _scale(
+    def _scale_bounds(
         self,
         linear: tuple[float, float],
         angular: tuple[float, float],
         harder: float,
         faster: float,
     ) -> None:
-        """Set the bounds of position and orientation.
-
-        Args:
-            linear: Bounds of acceleration [m/s^2] and speed [m/s].
-            angular: Bounds of angular acceleration [rad/s^2] and speed [rad/s].
-            harder: Factor on the acceleration bounds, 0 to 1.
-            faster: Factor on the speed bounds, 0 to 1.
-        """
         p = self._params
         self._possible = min(harder, faster)
         self.is_limited = self._possible < CONFIGURATION_BOUND_FRACTION
@@ -265,13 +238,7 @@ class PoseGovernor(ReferenceGovernor):
             max(angular[1], MIN_BOUND_FRACTION * p.angular_speed) * faster,
         )
 
-    def _possible_of(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
-        """Return the fractions of an acceleration and of a twist that the arm can follow.
-
-        Args:
-            acceleration: Acceleration of the tool, (6,) [m/s^2, rad/s^2].
-            twist: Twist of the tool, (6,) [m/s, rad/s].
-        """
+    def _feasible_fractions(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
         return tool_scales(self._state, acceleration, twist, self._params.limit_scale)
 
     def advance(self, period: float) -> None:
@@ -279,10 +246,10 @@ class PoseGovernor(ReferenceGovernor):
         linear, angular = self._linear, self._angular
         is_paced = False
         if self._is_bounded or (self.contact is not None and self.contact.is_on):
-            self._bound_speeds()
+            self._update_speed_caps()
         if self.pacers:
             before = difference(self._point, linear.lag)
-            self._foresee(*self._path_ahead(before))
+            self._announce_reference(*self._path_ahead(before))
             is_paced = self.is_paced
         if is_paced:
             turned = _dot(_exp3(np.array(scaled(angular.lag, -1.0))), self._frame)
@@ -307,13 +274,12 @@ class PoseGovernor(ReferenceGovernor):
         if not self.busy:
             self._was_slowed = False
 
-    def _bound_speeds(self) -> None:
-        """Bound the reference speeds in contact, and after the reference was held back."""
+    def _update_speed_caps(self) -> None:
         of_linear, of_angular = self.caps
         is_on = self.contact is not None and self.contact.is_on
         self._is_bounded, p = is_on or of_linear.acts or of_angular.acts, self._params
         rate = self._goal_rate
-        speed, angular_speed = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
+        speed, angular_speed = (0.0, 0.0) if rate is None else _part_norms(rate.tolist())
         gap, angle = self._gap()
         max_value = (
             (p.contact_linear_speed, p.contact_angular_speed) if is_on else (math.inf, math.inf)
@@ -322,7 +288,6 @@ class PoseGovernor(ReferenceGovernor):
         self._angular.set_cap(of_angular.speed(angle, self.cycle, max_value[1], angular_speed))
 
     def _gap(self) -> tuple[float, float]:
-        """Return distance [m] and angle [rad] from the reference to its goal."""
         rotation_change = _subtract(self._goal_frame, self._frame).ravel()
         chord = math.sqrt(
             0.5 * rotation_change.dot(rotation_change)
@@ -339,22 +304,15 @@ class PoseGovernor(ReferenceGovernor):
             self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
-        """Slow the reference down to the fraction that the features in ``pacers`` allow.
-
-        Args:
-            before: Reference position before this cycle, (3,) [m].
-            turned: Reference rotation before this cycle, (3, 3).
-            period: Cycle time [s].
-        """
         linear, angular = self._linear, self._angular
         if not (linear.moving or angular.moving):
             return
         rate = np.array((*linear.output_velocity, *angular.output_velocity))
-        scale = self._allowed(rate, before, turned)
+        scale = self._allowed_fraction(rate, before, turned)
         if scale >= 1.0:
             return
         self._is_slowed = self._was_slowed = True
-        self._hold()
+        self._mark_held()
         linear.scale_velocity(scale)
         angular.scale_velocity(scale)
         rates = zip(before, linear.output_velocity, linear.lag)
@@ -402,26 +360,21 @@ class PoseGovernor(ReferenceGovernor):
         return f"{words}. The target is {far} ahead of the reference."
 
     def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return the distance [m] of the reference from the tool, and its speed [m/s]."""
         here = self._state.position_ee_in_base.tolist()
         return math.dist(position, here), math.hypot(*self._linear.output_velocity)
 
-    def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the fraction of a twist that the features in ``pacers`` allow, 0 to 1.
-
-        Args:
-            twist: Twist of the reference, (6,) [m/s, rad/s].
-            position: Position of the reference, (3,) [m].
-            rotation: Rotation of the reference, (3, 3).
-        """
+    def _allowed_fraction(
+        self, twist: Vector, position: Sequence[float], rotation: Matrix
+    ) -> float:
         state, ahead = self._state, np.empty(6)
         ahead[:3] = position - state.position_ee_in_base
         ahead[3:] = _log3(_dot(rotation, state.rotation_ee_in_base.T))
-        return self._pace(self._arm_index, tool_motion(state, twist), tool_motion(state, ahead))
+        return self._velocity_scale(
+            self._arm_index, tool_motion(state, twist), tool_motion(state, ahead)
+        )
 
 
-def _sizes(twist: Sequence[float]) -> tuple[float, float]:
-    """Return the linear [m/s] and angular speed [rad/s] of a twist (6,)."""
+def _part_norms(twist: Sequence[float]) -> tuple[float, float]:
     return math.hypot(*twist[:3]), math.hypot(*twist[3:])
 
 

@@ -31,8 +31,7 @@ class TargetVelocityEstimator:
     - delta: Dirac impulse [1/s].
     - tau: Filter time constant ``FILTER_TIME`` [s].
 
-    A step counts up to the length of the previous one, so a single jump has no speed. After a
-    pause of ``MAX_STEP_INTERVAL``, the previous step counts as zero.
+    A step counts up to the length of the previous one, so a single jump has no speed.
 
     Args:
         period: Cycle time [s].
@@ -63,7 +62,7 @@ class TargetVelocityEstimator:
         self._left, self.remembers = 0, False
 
     def step(self, size: float) -> None:
-        """Process a step of the goal of length ``size`` [unit]."""
+        """Update the speed estimate by a goal step of length ``size`` [unit]."""
         self._raw += (size if size < self._last else self._last) / self.FILTER_TIME
         self._last, self._left, self.remembers = size, self._cycles, True
 
@@ -99,9 +98,8 @@ class ReferenceFeedForward:
     - v_g: Speed of the goal: estimate of ``TargetVelocityEstimator``, or speed sent by the client.
     - rho: ``MAX_SPEED_RATIO``.
 
-    After a jump of the goal, the path to it may contain an obstacle. s is then 0 and the arm
-    follows by its spring alone, with less torque on contact. With ``governor.response: direct``, s
-    is 1 after jumps as well.
+    After a jump of the goal, s is 0 and the arm follows by its spring alone. With
+    ``governor.response: direct``, s is 1 after jumps as well.
 
     Args:
         motion: Feed-forward output for the controllet.
@@ -135,7 +133,7 @@ class ReferenceFeedForward:
         return self._goal_speed.remembers or self._goal_angular_speed.remembers
 
     def step(self, distance: float, angle: float) -> None:
-        """Process a step of the goal.
+        """Update the speed estimates by a step of the goal.
 
         Args:
             distance: Distance of the new goal from the last one [m].
@@ -160,7 +158,7 @@ class ReferenceFeedForward:
         goal_rate: Vector | None,
         is_direct: bool = False,
     ) -> None:
-        """Write the feed-forward of a reference.
+        """Write the feed-forward of a reference into the ``motion`` of the controllet.
 
         Args:
             linear: Trajectory generator of the position.
@@ -207,13 +205,11 @@ class GoalPredictor:
     - L: Filter rate [1/s].
     - eta: ``FEEDFORWARD_FRACTION``.
 
-    The prediction of a ramp lags by 3 (1 - eta) / L. The lead time l is t up to 1.9 D and constant
-    from 3.2 D, which bridges lost samples. After ``MAX_SAMPLE_INTERVAL``, the stream has ended and
-    p returns to the last sample.
+    The lead time l is t up to 1.9 D and constant from 3.2 D, which bridges lost samples. After
+    ``MAX_SAMPLE_INTERVAL``, the stream has ended and p returns to the last sample.
 
     The velocity v is sent by the client, or is the mean velocity of the samples over at least
-    ``MIN_AVERAGING_TIME``. If this mean changes faster than the arm could follow, the goal has
-    jumped. v excludes the jump. A jump within a stream displaces p.
+    ``MIN_AVERAGING_TIME``. v excludes jumps of the goal. A jump within a stream displaces p.
 
     Args:
         size: Number of dimensions.
@@ -269,15 +265,19 @@ class GoalPredictor:
         self._clock += 1
 
     def sample(
-        self, goal: Sequence[float], rate: Sequence[float] | None, hardest: float, hold: float
+        self,
+        goal: Sequence[float],
+        rate: Sequence[float] | None,
+        max_acceleration: float,
+        timeout: float,
     ) -> None:
         """Process a sample of the goal.
 
         Args:
             goal: Position, (size,) [unit].
             rate: Velocity sent by the client, (size,) [unit/s]; None without one.
-            hardest: Maximum acceleration of the arm [unit/s^2].
-            hold: Maximum time for which a velocity is valid [s].
+            max_acceleration: Maximum acceleration of the arm [unit/s^2].
+            timeout: Maximum time for which a velocity is valid [s].
         """
         new, age = np.array(goal), (self._clock - self._came) * self._period
         if age > self.MAX_SAMPLE_INTERVAL:
@@ -287,12 +287,15 @@ class GoalPredictor:
             usual = self._mean or age
             self._mean = usual + 0.2 * (min(age, 2.0 * usual) - usual)
             raw, span = self._mean_velocity(new)
-            step, change = new - self._goal, self.MAX_VELOCITY_CHANGE_RATIO * hardest * span
+            step, change = (
+                new - self._goal,
+                self.MAX_VELOCITY_CHANGE_RATIO * max_acceleration * span,
+            )
         else:
             self._mean = 0.0
-        speed = self._accepted(raw, change) if rate is None else np.array(rate)
+        speed = self._velocity_unless_jump(raw, change) if rate is None else np.array(rate)
         if speed is None:
-            self._displace(step - self._speed * age)
+            self._shift_by_jump(step - self._speed * age)
             speed = 0.5 * self._speed if self._jumped else self._speed
             raw, self._jumped = speed, True
         else:
@@ -307,24 +310,22 @@ class GoalPredictor:
                 jump = step - speed * age if self._samples else new - self.position
                 usual_error = (
                     self.MAX_VELOCITY_CHANGE_RATIO
-                    * hardest
+                    * max_acceleration
                     * max(age, self.MIN_AVERAGING_TIME) ** 2
                 )
                 if math.hypot(*jump.tolist()) > 2.0 * usual_error:
-                    self._displace(jump)
+                    self._shift_by_jump(jump)
             self._speed = speed
-            self._design(hold)
+            self._design_filter(timeout)
         self._goal, self._raw, self._came = new, raw, self._clock
         self._samples.append((self._clock, new))
 
-    def _displace(self, jump: Vector) -> None:
-        """Shift the prediction and the past samples by a jump."""
+    def _shift_by_jump(self, jump: Vector) -> None:
         self._state[0] += jump
         for _, position in self._samples:
             position += jump
 
     def _mean_velocity(self, goal: Vector) -> tuple[Vector, float]:
-        """Return the mean velocity of the goal, (size,) [unit/s], and the averaging time [s]."""
         samples, period, now = self._samples, self._period, self._clock
         window = self.MIN_AVERAGING_TIME - 0.5 * period
         while len(samples) > 1 and (now - samples[1][0]) * period >= window:
@@ -333,13 +334,7 @@ class GoalPredictor:
         span = max(now - clock, 1) * period
         return (goal - old) / span, span
 
-    def _accepted(self, raw: Vector | None, change: float) -> Vector | None:
-        """Return the velocity of the goal for the prediction, (size,) [unit/s]; None after a jump.
-
-        Args:
-            raw: Mean velocity of the goal, (size,) [unit/s]; None if unknown.
-            change: Maximum change of the mean velocity without a jump [unit/s].
-        """
+    def _velocity_unless_jump(self, raw: Vector | None, change: float) -> Vector | None:
         if raw is None:
             return self._still
         known = (self._raw, self._speed) if self.active else (self._raw,)
@@ -348,13 +343,8 @@ class GoalPredictor:
                 return raw
         return None if self.active or self._raw is not None else self._still
 
-    def _design(self, hold: float) -> None:
-        """Set the low-pass filter and the lead time for the current mean time between samples.
-
-        Args:
-            hold: Maximum time for which a velocity is valid [s].
-        """
-        T, mean = self._period, self._mean or hold
+    def _design_filter(self, timeout: float) -> None:
+        T, mean = self._period, self._mean or timeout
         rate = min(
             self.MAX_FILTER_RATE,
             max(self.MIN_FILTER_RATE, self.FILTER_RATE_FACTOR * mean ** (-2.0 / 3.0)),
@@ -369,7 +359,7 @@ class GoalPredictor:
         position = T * velocity + [1.0, 0.0, 0.0, 0.0, 0.0]
         rows = np.array([position, velocity, acceleration])
         self._own, self._commanded = rows[:, :3].copy(), rows[:, 3:].copy()
-        self._over = min(max(self.FADE_END_AGE * mean, self.MIN_FADE_END_AGE), hold)
+        self._over = min(max(self.FADE_END_AGE * mean, self.MIN_FADE_END_AGE), timeout)
         self._full = min(
             max(self.FADE_START_AGE * mean, self.MIN_FADE_START_AGE), 0.75 * self._over
         )

@@ -32,9 +32,8 @@ class TrajectoryGenerator:
     - dr, ddr, dddr: Velocity, acceleration and jerk of the output.
     - shorten(x, l): x scaled to a maximum norm l.
 
-    The square-root term is the maximum speed from which the point can still stop at the goal. The
-    average bounds the jerk and adds a lag of (N - 1) T / 2. If the goal moves at a speed v and dg
-    is unknown, the point follows with an additional lag of v / (2 a).
+    The average bounds the jerk and adds a lag of (N - 1) T / 2. If dg is unknown, a goal of speed
+    v adds a lag of v / (2 a).
 
     Args:
         size: Number of dimensions n.
@@ -148,10 +147,9 @@ class TrajectoryGenerator:
         self.resume()
 
     def scale_velocity(self, scale: float) -> None:
-        """Scale the velocity immediately, for example at an obstacle.
+        """Scale the velocity and ``lag`` immediately, for example at an obstacle.
 
-        ``lag`` is scaled by the same factor. The caller must move the point by the change of
-        ``lag``, so that the output (the point minus ``lag``) stays in place.
+        The caller must move the point by the change of ``lag``, so that the output stays in place.
         """
         self._history = [scaled(history, scale) for history in self._history]
         self.speed = self._history[self._ring_index - 1]
@@ -191,7 +189,7 @@ class TrajectoryGenerator:
                 change = weighed(desired, fraction, old_speed, -1.0)
             fraction = min(1.0, a * period / max(math.hypot(*change), 1e-300))
             speed = weighed(change, fraction, old_speed, 1.0)
-        self._give_out(speed, period)
+        self._update_output(speed, period)
         if not arrived:
             self._left = len(self._history)
         else:
@@ -206,8 +204,7 @@ class TrajectoryGenerator:
                 self.moving = False
         return arrived
 
-    def _give_out(self, speed: list[float], period: float) -> None:
-        """Update the output with the velocity of the point in this cycle."""
+    def _update_output(self, speed: list[float], period: float) -> None:
         history, index = self._history, self._ring_index
         oldest = history[index]
         history[index] = self.speed = speed
@@ -237,17 +234,7 @@ class TrajectoryGenerator:
 def _next_output(
     v: float, o: float, r: float, e: float, weight: float, period: float, frequency: float
 ) -> tuple[float, float, float]:
-    """Return velocity, acceleration and lag of the output after one cycle, in one dimension.
-
-    Args:
-        v: Velocity of the point in this cycle [unit/s].
-        o: Oldest velocity, which leaves the average [unit/s].
-        r: Average before the update [unit/s].
-        e: Lag before the update [unit].
-        weight: Weight 1 / N of one velocity in the average.
-        period: Cycle time T [s].
-        frequency: Inverse cycle time 1 / T [1/s].
-    """
+    # v: new velocity of the point; o: oldest one, which leaves the average; r, e: average and lag.
     change = (v - o) * weight
     rate = r + change
     return rate, change * frequency, e + (v - rate) * period

@@ -24,8 +24,7 @@ REPORT_RESET_TIME = 1.0
 class AbortNotices:
     """Messages to the operator about aborted motions of an arm.
 
-    If several motions are aborted for the same reason, only the first abort is reported. The
-    reason is reported again after a second without an abort.
+    The same reason is reported again only after a second without an abort.
 
     Args:
         context: Context of the controllet.
@@ -234,21 +233,16 @@ class TrajectoryMonitor:
         self._set_tolerances()
 
     def _set_tolerances(self) -> None:
-        """Use the tolerances of the trajectory. Where they are 0, use those of the parameters.
-
-        A negative tolerance, or 0 in both, means no limit.
-        """
         p, requested = self._params, self._desired_tolerances
         own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
+        # 0 in the trajectory selects the parameter. Negative or 0 in both means no limit.
         bounds = np.where(requested == 0.0, own, requested)
         bounds[bounds <= 0.0] = np.inf
         self._path_bound[:], self._goal_bound[:] = np.split(bounds[:-1], 2)
         self._min_path_error, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
 
     def start(self, q: Vector, dq: Vector) -> None:
-        """Start to monitor an arm that brakes from a position and velocity to rest.
-
-        This also calls ``reset``.
+        """Start to monitor an arm that brakes to rest, and call ``reset``.
 
         Args:
             q: Joint positions, (n,) [rad].
@@ -272,7 +266,7 @@ class TrajectoryMonitor:
             target: Target of the controllet.
         """
         motion, index = self._motion, self._arm_index
-        self._check_stream()
+        self._report_blocked_stream()
         count = int(target.count[index][0])
         self._ends_as = MotionState.DONE
         if channel == "joint":
@@ -290,8 +284,7 @@ class TrajectoryMonitor:
         self._contact = (0, 0.0)
         self._motions += 1
 
-    def _check_stream(self) -> None:
-        """Report an obstacle that stops several short motions of a stream one after another."""
+    def _report_blocked_stream(self) -> None:
         # Sum over the motions of a stream: time stopped minus time in motion. It grows while an
         # obstacle stops every motion.
         stood = self._stood + self._crept - self._motion.time
@@ -302,7 +295,7 @@ class TrajectoryMonitor:
 
     @property
     def stops(self) -> bool:
-        """True if the motion is stopping on its path, before its goal."""
+        """True while the motion stops on its path, before its goal."""
         return self._ends_as is MotionState.IDLE
 
     def stop(self) -> None:
@@ -311,7 +304,7 @@ class TrajectoryMonitor:
         self._ends_as = MotionState.IDLE
 
     def end(self, reason: MotionState) -> None:
-        """Set the reason of the abort of a motion that the controllet has stopped."""
+        """Set ``state`` to the abort reason of a motion that the controllet has stopped."""
         if self.state is MotionState.RUNNING:
             self.state = reason
 
@@ -350,25 +343,24 @@ class TrajectoryMonitor:
             largest = max(max(errors), -min(errors))
             self._largest = max(self._largest, largest)
             if not motion.moving:
-                self._settle(state, goal_error, period)
+                self._end_or_abort_late(state, goal_error, period)
             elif largest > self._min_path_error and self._leaves_path(error):
                 joint, size, max_value = _worst(error, self._path_bound)
                 self._abort(state, MotionState.PATH_TOLERANCE_VIOLATED)
                 self._reported.tolerance_exceeded(
                     joint, size, max_value, "path", "during the motion"
                 )
-            elif not self.presses and self._meets_something(state):
+            elif not self.presses and self._detects_contact(state):
                 self._abort(state, MotionState.CONTACT)
                 self._reported.contact(*self._contact)
             elif motion.rate < 1.0 or self._blocked:
-                self._wait(state, period)
+                self._abort_if_blocked(state, period)
         report[0], report[1] = motion.time + self._late, motion.duration
         report[2], report[3] = self._largest, goal_error
         report[4], report[5] = self.state, self._motions
         report[6], report[7] = self._contact
 
-    def _wait(self, state: ArmState, period: float) -> None:
-        """Count how long an obstacle blocks the motion, and abort it after ``goal_time``."""
+    def _abort_if_blocked(self, state: ArmState, period: float) -> None:
         motion = self._motion
         if motion.rate < _SLOWED_FRACTION and motion.speed_fraction < _STOPPED_FRACTION:
             self._crept += period
@@ -378,11 +370,7 @@ class TrajectoryMonitor:
             self._abort(state, MotionState.BLOCKED)
             self._reported.report_blocked(words, self._goal_time)
 
-    def _meets_something(self, state: ArmState) -> bool:
-        """Return True if an external torque or force above its threshold opposes the motion.
-
-        The result is False while the arm brakes to a stop.
-        """
+    def _detects_contact(self, state: ArmState) -> bool:
         measured = multiply(state.tau_ext, self._slack, self._tau_ext)
         fractions = np.abs(measured, measured).tolist()
         fraction, force = max(fractions), 0.0
@@ -391,6 +379,7 @@ class TrajectoryMonitor:
             force = math.sqrt(x * x + y * y + z * z)
         if fraction <= 1.0 and force <= self._params.contact_force:
             return False
+        # Contact counts only against the motion, and not while the arm brakes to a stop.
         if dot(state.tau_ext, self._motion.dq) >= 0.0 or self._ends_as is MotionState.IDLE:
             return False
         joint = fractions.index(fraction)
@@ -398,12 +387,10 @@ class TrajectoryMonitor:
         return True
 
     def _leaves_path(self, error: Vector) -> bool:
-        """Return True if an error exceeds the path tolerance; False while the arm stops."""
         beyond = np.abs(error) > self._path_bound
         return self._ends_as is MotionState.DONE and bool(beyond.any())
 
-    def _settle(self, state: ArmState, goal_error: float, period: float) -> None:
-        """End a motion whose arm has arrived, or abort it after ``goal_time`` without arrival."""
+    def _end_or_abort_late(self, state: ArmState, goal_error: float, period: float) -> None:
         if self._ends_as is MotionState.IDLE or (np.abs(self._to_goal) <= self._goal_bound).all():
             self.state = self._ends_as
         elif self._late > self._goal_time:
@@ -421,7 +408,6 @@ class TrajectoryMonitor:
 
 
 def _worst(error: Vector, bound: Vector) -> tuple[int, float, float]:
-    """Return number (from 1), error and bound of the joint with the largest relative error."""
     size = np.abs(error)
     joint = int((size / bound).argmax())
     return joint + 1, float(size[joint]), float(bound[joint])

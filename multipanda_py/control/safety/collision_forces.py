@@ -43,9 +43,8 @@ class CollisionVelocityDamper:
     - a: Maximum deceleration [m/s^2].
     - p: Bandwidth [1/s].
 
-    The condition on ddd keeps the approach speed within v(h). A deceleration of a is sufficient
-    for this, because v(h) is close to sqrt(2 a h) far from the stop. Near the stop, the approach
-    is critically damped with both poles at -p.
+    A deceleration of a is sufficient to keep the approach speed within v(h). Near the stop, the
+    approach is critically damped with both poles at -p.
 
     Source: Ames, Coogan, Egerstedt, Notomista, Sreenath and Tabuada, European Control Conference
     2019 (control barrier functions). The curve v(h) is specific to this implementation.
@@ -60,7 +59,7 @@ class CollisionVelocityDamper:
         self.set(0.015, 8.0, 20.0)
 
     def set(self, stop: float, deceleration: float, bandwidth: float) -> None:
-        """Set the parameters of the bound.
+        """Set stop distance, deceleration and bandwidth.
 
         Args:
             stop: Stop distance d_stop [m].
@@ -77,8 +76,8 @@ class CollisionVelocityDamper:
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
         """Return the maximum approach speed v(h) [m/s], and its slope v'(h) [1/s].
 
-        Below the stop distance, the speed is negative, so the bodies must separate. Without a
-        bound, the results are infinity and 0.
+        Below the stop distance, the speed is negative. Without a bound, the results are infinity
+        and 0.
 
         Args:
             distance: Distance of the bodies [m].
@@ -93,10 +92,7 @@ class CollisionVelocityDamper:
         return a / p * (root - 1.0), p / root
 
     def reach(self, speed: float) -> float:
-        """Return the distance [m] below which the bound may act at an approach ``speed`` [m/s].
-
-        At larger distances, the bound has no effect. If the bandwidth is 0, the result is 0.
-        """
+        """Return the distance [m] below which the bound may act on an approach ``speed`` [m/s]."""
         faster = (speed if speed > 0.0 else 0.0) + self._sooner
         return self._base + faster * (self._slow + faster * self._fast)
 
@@ -128,8 +124,7 @@ def settle(
     - M: Inertia matrix, (joints, joints).
     - lambda_j: Repulsive force between the solids of pair j [N].
 
-    The solver is projected Gauss-Seidel with a limited number of iterations. A force acts only
-    along the normal of its pair, as in a contact.
+    Solver: projected Gauss-Seidel with a limited number of iterations.
 
     Args:
         needs: Minimum accelerations ddd_min of the distances, (n,) [m/s^2].
@@ -193,7 +188,7 @@ def push_apart(
         1 / s_j = sum_k max(W_jk, 0) / sqrt(W_jj W_kk) min(1, f(x_k) / f(x_j))
 
     The sums of all springs and dampers are limited to the rates ``MAX_REPULSION_STIFFNESS`` and
-    ``MAX_REPULSION_DAMPING_RATE``, because higher values would cause oscillation at high latency.
+    ``MAX_REPULSION_DAMPING_RATE``.
 
     Args:
         depths: Depths x of the pairs, (n,) [m].
@@ -332,7 +327,7 @@ class NearPairs:
                 if distance >= max(start, in_any_case, self._reach(fastest)):
                     # The pair is too far away even at its highest possible approach speed.
                     continue
-                twist_of = twist_of or self._twists_of(everyone)
+                twist_of = twist_of or self._link_twists(everyone)
                 wrench, rate, joints = _unit_wrench(result), 0.0, group.pairs[index]
                 if joints[0]:
                     rate -= _product(wrench, twist_of[group.movers[0]][joints[0]])
@@ -341,11 +336,10 @@ class NearPairs:
                 is_near = distance < max(start, self._reach(-rate))
                 if is_near or distance < in_any_case:
                     pair = Pair(distance, rate, start, is_near, (group, index))
-                    results.append(self._pair(group, joints, wrench, pair))
+                    results.append(self._with_gradients(group, joints, wrench, pair))
         return results
 
-    def _twists_of(self, everyone: Sequence[ArmState]) -> list[list[list[float]]]:
-        """Return the twists of all links at the world origin, indexed by arm and link."""
+    def _link_twists(self, everyone: Sequence[ArmState]) -> list[list[list[float]]]:
         scene = self._scene
         pin.computeJointJacobians(scene.model, scene.data)
         for jacobian, twists, state in zip(self._jacobians, self._twists, everyone):
@@ -353,10 +347,9 @@ class NearPairs:
         result: list[list[list[float]]] = self._twists.tolist()
         return result
 
-    def _pair(
+    def _with_gradients(
         self, group: Group, joints: tuple[int, int], wrench: list[float], pair: Pair
     ) -> Pair:
-        """Set ``arms`` and ``gradients`` of a pair, and return the pair."""
         for arm, joint, sign in zip(group.movers, joints, (-1.0, 1.0)):
             if not joint:
                 continue
@@ -372,7 +365,7 @@ class NearPairs:
 
 
 def _unit_wrench(result: Any) -> list[float]:
-    """Return the wrench of a unit force along the normal of a pair, at the world origin, (6,)."""
+    # Unit force along the normal of a pair, at the world origin.
     nx, ny, nz = result.normal.tolist()
     px, py, pz = result.getNearestPoint1().tolist()
     return [nx, ny, nz, py * nz - pz * ny, pz * nx - px * nz, px * ny - py * nx]

@@ -26,10 +26,7 @@ from multipanda_py.state import Matrix, Vector
 
 
 def _rotation_of_products() -> Matrix:
-    """Return the linear map from products of quaternion elements to a rotation matrix, (16, 9).
-
-    The quaternion is in the order w x y z. The rotation matrix is in column-major order.
-    """
+    # Linear map from products of quaternion elements (w x y z) to a column-major rotation matrix.
     w, x, y, z = range(4)
     terms = {
         (0, 0): ((w, w, 1), (x, x, 1), (y, y, -1), (z, z, -1)),
@@ -55,9 +52,7 @@ _ROTATION = _rotation_of_products()
 class ObjectPlacements:
     """Writer of the poses of movable objects into the data of a pinocchio model.
 
-    Each object has a joint with one degree of freedom, whose placement is overwritten. Free joints
-    would need much memory, because some data of pinocchio grow with the third power of the number
-    of degrees of freedom.
+    Each object has a joint with one degree of freedom, whose placement is overwritten.
 
     Args:
         data: Data of the model, which must outlive this object.
@@ -69,6 +64,8 @@ class ObjectPlacements:
     """
 
     def __init__(self, data: Any, joints: range, poses: Matrix) -> None:
+        # Free joints would need much memory, because some data of pinocchio grow with the third
+        # power of the number of degrees of freedom.
         self._poses, n = poses, len(joints)
         self._products, self._placed = np.zeros((n, 4, 4)), np.zeros((n, 12))
         self._flat = self._products.reshape(n, 16)
@@ -115,16 +112,15 @@ class CollisionGeometry:
       prismatic joint.
     - delta q_i: Motion of joint i [rad or m].
 
-    A grasped object counts as part of its gripper. ``groups_with`` replaces its groups of pairs by
-    groups in which it moves with the last joint of the arm.
+    A grasped object counts as part of its gripper, see ``groups_with``.
 
     Attributes:
         model: Kinematics of all bodies.
         data: Pinocchio data of the model.
         joint_count: Number of elements in ``raw`` per arm.
         joints: Slice of each arm in the joint vector q of the model.
-        raw: Joint positions of all arms, then poses of all objects (position and quaternion
-            w x y z), (joint_count n_arms + 7 n_objects,) [rad; m].
+        raw: Joint positions of all arms, then poses of all objects (position and quaternion w x y
+            z), (joint_count n_arms + 7 n_objects,) [rad; m].
         q: Joint positions of the model, (nq,) [rad, m]; zero for objects.
         reach: Weights of the motion bounds, one row per body, (bodies, len(raw)). The last row
             belongs to the world and is zero.
@@ -215,7 +211,7 @@ class CollisionGeometry:
                     Solid(
                         coal.Capsule(capsule.radius, float(np.linalg.norm(end - start))),
                         before + number if number else 0,
-                        frame.placement * _along(start, end),
+                        frame.placement * _capsule_pose(start, end),
                         number,
                         is_static_capsule(arm, number, frame.placement, start, end),
                         is_hand,
@@ -235,8 +231,8 @@ class CollisionGeometry:
         return solids
 
     def _add_object(self, body: int, obj: SceneObject, at: int) -> Solid:
-        """Add the joint of an object whose pose is ``raw[at:at + 7]``. Return its solid."""
         joint = self.model.addJoint(0, pin.JointModelRZ(), pin.SE3.Identity(), f"object_{body}")
+        # The pose of the object is raw[at : at + 7].
         weights = self.reach[body, at : at + 7]
         capsule = obj.shape == "capsule"
         radius = sum(obj.size) if capsule else float(np.linalg.norm(obj.size))
@@ -288,15 +284,13 @@ class CollisionGeometry:
         return fastest
 
 
-def _along(start: Vector, end: Vector) -> Any:
-    """Return the pose of a capsule along z whose ends are the given points."""
+def _capsule_pose(start: Vector, end: Vector) -> Any:
     axis = (end - start) / np.linalg.norm(end - start)
     rotation = pin.Quaternion.FromTwoVectors(_UP, axis).toRotationMatrix()
     return pin.SE3(rotation, (start + end) / 2.0)
 
 
 def _solid(obj: SceneObject, joint: int, radius: float = math.inf) -> Solid:
-    """Return the solid of a scene object on a joint, with a bounding radius [m]."""
     size = obj.size
     if obj.shape == "box":
         shape = coal.Box(2.0 * size[0], 2.0 * size[1], 2.0 * size[2])

@@ -101,45 +101,41 @@ class Proximity:
         self._pairs = NearPairs(scene, reach)
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
-        """Select the pairs to search for.
+        """Select the groups of pairs to search, and the distance of the repulsion.
 
         Args:
             kinds: Kinds of groups to measure, see ``Group.kind``.
             distance: Distance below which solids are pushed apart [m].
         """
         self._distance, self._kinds = distance, kinds
-        self._select()
+        self._select_groups()
         for group in self.groups:
             group.near_distances = [min(start, distance) for start in group.near_distances]
         self._restart()
 
-    def _select(self) -> None:
-        """Select the groups of pairs of the chosen kinds, for the currently grasped objects."""
+    def _select_groups(self) -> None:
         kinds = self._kinds
         counting = self.scene.groups_with(self._held)
         self.groups = [group for group in counting if group.kind in kinds]
         for group in self.groups:
             group.speed_indices = group.speed_indices or [
-                (self._movers(group.first, [link])[0], self._movers(group.second, [other])[0])
+                (
+                    self._speed_indices(group.first, [link])[0],
+                    self._speed_indices(group.second, [other])[0],
+                )
                 for link, other in group.pairs
             ]
             hand_may = group.kind in _WITHOUT_HAND and f"{group.kind}_hand" not in kinds
             group.is_foreseen = not (hand_may or group.is_touched)
         sides = [
-            self._movers(body, group.links[side])
+            self._speed_indices(body, group.links[side])
             for group in self.groups
             for side, body in enumerate((group.first, group.second))
         ]
         self._starts = np.cumsum([0, *map(len, sides)])[:-1]
         self._link_indices = np.array([index for side in sides for index in side], dtype=int)
 
-    def _movers(self, body: int, links: Sequence[int]) -> list[int]:
-        """Return the indices of links in ``_fastest``, the list of link speeds.
-
-        Args:
-            body: Index of the body: first arms, then movable objects, then the world.
-            links: Numbers of the links within their arm; 0 is the fixed base.
-        """
+    def _speed_indices(self, body: int, links: Sequence[int]) -> list[int]:
         n, world = len(self._speed_order), len(self._speed_order) + self._bodies - 1
         if body >= self._n_arms:
             return [n + body]
@@ -147,19 +143,16 @@ class Proximity:
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
-        """Avoid a push between solids that are already near each other at the activation.
-
-        Their repulsion begins at their current distance instead of that of ``choose``.
-        """
+        """Let the repulsion of solids that are near now begin at their current distance."""
         concatenate(self._sources, out=self._now)
         if self._grasp_changed():
-            self._grip()
+            self._update_grasps()
         change = absolute(subtract(self._now, self._before, self._change), self._change)
         if self._clear - change.dot(self._sums, self._bent).item(0) >= self._distance:
             for group in self.groups:
                 group.near_distances = [self._distance] * len(group.pairs)
             return
-        self._remember(change.dot(self._weights)[: self._bodies].tolist())
+        self._add_travel(change.dot(self._weights)[: self._bodies].tolist())
         travel, distance = self._travel, self._distance
         clear, placed = math.inf, False
         for group in self.groups:
@@ -170,7 +163,7 @@ class Proximity:
                 if not placed:
                     self._update_placements()
                     placed = True
-                left = self._accept_near(group)
+                left = self._start_repulsion_at_distance(group)
                 group.free_travel = total + left
             else:
                 group.near_distances = [distance] * len(group.pairs)
@@ -178,15 +171,13 @@ class Proximity:
         # With a negative ``_slack``, the next call of ``find`` makes a check.
         self._clear, self._slack = clear, -1.0
 
-    def _remember(self, steps: Sequence[float]) -> None:
-        """Add ``steps``, the motion of each body since the last check [m], to ``_travel``."""
+    def _add_travel(self, steps: Sequence[float]) -> None:
         travel = self._travel
         for body, step in enumerate(steps):
             travel[body] += step
         self._before[:] = self._now
 
-    def _accept_near(self, group: Group) -> float:
-        """Measure a group, begin its repulsion at the distances, and return their minimum [m]."""
+    def _start_repulsion_at_distance(self, group: Group) -> float:
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
         # Usually no pair is near, so a loop over all pairs is not needed.
@@ -197,11 +188,9 @@ class Proximity:
         return nearest
 
     def _grasp_changed(self) -> bool:
-        """Return True if grasped objects have changed since the last call of ``_grip``."""
         return self._numbers != [state.attached_object.item() for state in self._everyone]
 
-    def _grip(self) -> None:
-        """Update groups of pairs and bounds on motions to the currently grasped objects."""
+    def _update_grasps(self) -> None:
         self._numbers = [state.attached_object.item() for state in self._everyone]
         before = set(self.groups)
         self._held = frozenset(
@@ -220,10 +209,10 @@ class Proximity:
                 arm, width * arm : width * (arm + 1)
             ] + self.scene.extent(arm, obj)
         self._sums[:, 1] = self._weights[:, self._bodies :].sum(1)
-        self._select()
+        self._select_groups()
         for group in self.groups:
             if group not in before:
-                self._accept_near(group)
+                self._start_repulsion_at_distance(group)
         self._restart()
 
     def _restart(self) -> None:
@@ -244,17 +233,17 @@ class Proximity:
             self._sources.append(self._objects)
 
     def find(self, ahead: float = 0.0) -> list[Pair]:
-        """Return the pairs that are relevant now.
+        """Return the pairs of solids on which braking or repulsion may act now.
 
         Args:
-            ahead: Distance below which pairs are relevant at any speed, for references ahead of
+            ahead: Distance below which pairs are returned at any speed, for references ahead of
                 their arms [m]. It does not apply to pairs that may touch.
         """
         self._min = max(self._distance, min(ahead, self.MAX_PAIR_DISTANCE))
         change = self._change
         concatenate(self._sources, out=self._now)
         if self._n_objects and self._grasp_changed():
-            self._grip()
+            self._update_grasps()
         absolute(subtract(self._now, self._before, change), change)
         step, faster, turned = change.dot(self._sums, self._bent).tolist()
         faster += self._bend * turned
@@ -264,16 +253,11 @@ class Proximity:
             and step + self._steepness * faster <= self._slack
         ):
             return self._empty
-        return self._poll(change.dot(self._weights).tolist()[: self._bodies])
+        return self._check_groups(change.dot(self._weights).tolist()[: self._bodies])
 
-    def _poll(self, steps: Sequence[float]) -> list[Pair]:
-        """Measure groups that may contain relevant pairs, and return the relevant pairs.
-
-        Args:
-            steps: Upper bound of the motion of each body since the last check [m].
-        """
+    def _check_groups(self, steps: Sequence[float]) -> list[Pair]:
         scene, travel, reach, min_value = self.scene, self._travel, self._reach, self._min
-        self._remember(steps)
+        self._add_travel(steps)
         self._update_placements()
         near: list[tuple[Group, float]] = []
         clear = slack = math.inf
@@ -315,7 +299,6 @@ class Proximity:
         return self._pairs.find(near, self._everyone, self._distance, self._min, self._fastest)
 
     def _speeds(self) -> list[float]:
-        """Return an upper bound of the approach speed of any pair of each group [m/s]."""
         size, width = absolute(self._now), self.scene.joint_count
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, width:].dot(self._ones).tolist())
@@ -332,11 +315,6 @@ class Proximity:
         ]
 
     def _arms(self, values: Vector) -> Matrix:
-        """Return positions and speeds of the arm joints, one row per arm, (n, 2 joint_count).
-
-        Args:
-            values: Vector of these numbers, followed by object poses, as in ``_now``.
-        """
         both = 2 * self.scene.joint_count
         return values[: both * self._n_arms].reshape(-1, both)
 

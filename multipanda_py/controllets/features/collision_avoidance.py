@@ -113,8 +113,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     - s: Scale for several pairs that push the same motion, see ``push_apart``.
     - tau_i: Joint torques of arm i, (n,) [Nm].
 
-    The repulsion is soft, so a controllet could overcome it. Braking therefore acts first, by
-    forces along the normals of all near pairs j::
+    Braking acts first, by forces along the normals of all near pairs j::
 
         tau' = tau + sum_j g_j lambda_j,   lambda_j >= 0
 
@@ -122,17 +121,15 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     - lambda_j: Smallest forces with which all pairs satisfy ``CollisionVelocityDamper`` [N].
 
     An approach is slowed from a distance that increases with the speed, and ends at
-    ``stop_distance``. Motion along an obstacle stays free. The repulsion acts in addition, against
-    motion that the controllet does not cause, such as a push.
+    ``stop_distance``. Motion along an obstacle stays free. The repulsion also acts against pushes.
 
     *Arms.* Only the arms of this controllet receive torques. If a hand-guided leader meets its
-    follower, only the follower is repelled. The leader is braked but never pushed, because the
-    follower would follow.
+    follower, the follower is repelled and the leader is only braked.
 
     *Contacts.* If two solids are nearer than d_0 at the activation, their distance replaces d_0,
-    so they are not repelled. This value grows as they separate, up to d_0. Solids that touch at
-    the activation may continue to press until they have separated. Objects are assumed to be at
-    rest. Pairs in ``collisions.allowed_contacts`` of the cell file are excluded.
+    and grows as they separate. Solids that touch at the activation may press until they have
+    separated. Objects are assumed to be at rest. Pairs in ``collisions.allowed_contacts`` of the
+    cell file are excluded.
 
     Sources: Dietrich et al., IEEE Trans. Robotics 2012 (repulsion and inertia-dependent damping);
     Ames et al., European Control Conference 2019 (barriers).
@@ -175,7 +172,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Restart the search for near solids.
 
-        Solids that are already near each other are repelled only if they come nearer.
+        Solids that are already near are repelled only if they come nearer.
         """
         self._follow(states)
         self.near.start()
@@ -187,20 +184,14 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         return bool(self.pairs)
 
     def announce_reference(self, ahead: float, speed: float) -> None:
-        """Search for near solids at a larger distance, because a reference is ahead of its arm.
-
-        Args:
-            ahead: Distance of the reference from the tool [m].
-            speed: Speed of the reference [m/s].
-        """
+        """Search for near solids at a larger distance, because a reference is ahead of its arm."""
         self._ahead = max(self._ahead, ahead + self._barrier.reach(speed))
 
     @property
     def stops_at(self) -> float:
         """Distance at which ``velocity_scale`` stops a reference [m]; 0 without braking.
 
-        For solids that were nearer than this at the activation, the distance is lower until they
-        have separated.
+        It is lower for solids that were nearer at the activation, until they have separated.
         """
         p = self.params
         return 0.5 * (p.distance + min(p.stop_distance, p.distance)) if p.bandwidth > 0.0 else 0.0
@@ -208,8 +199,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def avoided_pairs(self) -> set[tuple[frozenset[str], bool]]:
         """Return pairs of body names that are kept apart, each with True if it contains a gripper.
 
-        A body is an arm or an object. For two links of one arm, the set contains only the name of
-        this arm.
+        A body is an arm or an object. A pair of links of one arm is the name of this arm only.
         """
         return {
             (frozenset((first.body, second.body)), first.is_gripper or second.is_gripper)
@@ -224,7 +214,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             states: States of the arms of the controllet.
             ahead: Distance below which solids count as near at any speed [m].
 
-        Thread: control. A planner may use its own instance in its own thread.
+        Thread: control. A planner may use an instance in its own thread.
         """
         self._follow(states)
         self.pairs = self.near.find(ahead)
@@ -238,7 +228,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         Args:
             arm: Index of the arm.
             dq: Joint velocity of the reference, (n,) [rad/s].
-            ahead: Displacement from the arm to the reference, (n,) [rad]; None means zero.
+            ahead: Reference minus measured joint positions, (n,) [rad]; None for zero.
         """
         scale, barrier = 1.0, self._barrier
         for pair in self.pairs:
@@ -257,12 +247,12 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         return scale
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return names and distance of the solids that slow a reference most; "" if none do.
+        """Return names and distance of the solids that slow a reference most; empty without any.
 
         Args:
             arm: Index of the arm.
             dq: Joint velocity of the reference, (n,) [rad/s].
-            ahead: Displacement from the arm to the reference, (n,) [rad]; None means zero.
+            ahead: Reference minus measured joint positions, (n,) [rad]; None for zero.
         """
         self._slowest = None
         self.velocity_scale(arm, dq, ahead)
@@ -295,7 +285,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         gradients = np.zeros((len(pairs), self._width))
         responses = np.zeros((len(pairs), self._width))
         for row, pair in enumerate(pairs):
-            spared = self._spared(pair)
+            spared = self._arms_not_to_push(pair)
             for arm, gradient in zip(pair.arms, pair.gradients):
                 if arm in spared:
                     continue
@@ -307,29 +297,29 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         forces = push_apart(depths, rates, coupling, self._slope, self.params.damping_ratio)
         own = self._own
         if self.params.bandwidth > 0.0:
-            self._stop(pairs, gradients[:, :own], responses[:, :own], states, tau)
+            self._add_braking_forces(pairs, gradients[:, :own], responses[:, :own], states, tau)
         for torque, columns in zip(tau, self._slices):
             add(torque, dot(forces, gradients[:, columns]), torque)
 
-    def _spared(self, pair: Pair) -> tuple[int, ...]:
-        """Return the arms that a pair must not push: all leaders, if it includes a follower."""
+    def _arms_not_to_push(self, pair: Pair) -> tuple[int, ...]:
+        # All leaders, if the pair includes a follower.
         led = self.context.leader_arms
         if led and any(arm not in led and arm < self.context.n_arms for arm in pair.arms):
             return led
         return ()
 
-    def _brake_led(
+    def _leader_braking_conditions(
         self, pairs: Sequence[Pair], states: Sequence[ArmState]
     ) -> tuple[Matrix, Matrix, list[float]]:
         """Return k conditions that brake leaders while they approach a follower.
 
         Returns:
             Gradients of the distances, (k, joints) [m/rad], their products with the inverse
-                inertia, (k, joints), and minimum accelerations of the distances, (k,) [m/s^2].
+            inertia, and minimum accelerations of the distances, (k,) [m/s^2].
         """
         coming = []
         for pair in pairs:
-            for arm in self._spared(pair):
+            for arm in self._arms_not_to_push(pair):
                 if arm in pair.arms and pair.near_distance > _CONTACT_DISTANCE:
                     gradient = pair.gradients[pair.arms.index(arm)]
                     speed = -float(dot(gradient, states[arm].dq))
@@ -345,7 +335,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             answers[row, self._slices[arm]] = self._masses[arm].solve(gradient)
         return rows, answers, [need for _, _, need in coming]
 
-    def _stop(
+    def _add_braking_forces(
         self,
         pairs: Sequence[Pair],
         gradients: Matrix,
@@ -353,15 +343,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         states: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
-        """Add the braking forces, so that the torques of the controllet cause no collision.
-
-        Args:
-            pairs: Near pairs.
-            gradients: Derivatives of the distances by all joints, (pairs, joints) [m/rad].
-            responses: Products of the gradients with the inverse inertia, (pairs, joints).
-            states: States of the arms of the controllet.
-            tau: Torques of each arm, changed in place, (n,) [Nm].
-        """
+        # ``responses`` are the gradients times the inverse inertia, (pairs, joints).
         accelerations, columns, yielded = self._accelerations, self._slices, self._yielded
         for arm, state in enumerate(states):
             yielded[columns[arm]] = self._masses[arm].solve(state.tau_ext)
@@ -377,19 +359,19 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             for pair in pairs
         ]
         if self.context.leader_arms:
-            rows, answers, braked = self._brake_led(pairs, states)
+            rows, answers, braked = self._leader_braking_conditions(pairs, states)
             if braked:
                 gradients = np.vstack([gradients, rows])
                 responses = np.vstack([responses, answers])
                 needs += braked
-        held_back = self._held_back(pairs, gradients[: len(pairs)])
+        held_back = self._acceleration_held_by_contact(pairs, gradients[: len(pairs)])
         needs[: len(pairs)] = [need - held for need, held in zip(needs, held_back.tolist())]
         forces = settle(needs, gradients, responses, accelerations)
         if forces is not None:
             for arm, torque in enumerate(tau):
                 add(torque, dot(forces, gradients[:, columns[arm]]), torque)
 
-    def _held_back(self, pairs: Sequence[Pair], gradients: Matrix) -> Vector:
+    def _acceleration_held_by_contact(self, pairs: Sequence[Pair], gradients: Matrix) -> Vector:
         """Return the approach acceleration that contact forces prevent, (pairs,) [m/s^2].
 
         Equations::
@@ -398,16 +380,13 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             sigma_v = clip(1 + dd / v_0, 0, 1)
             sigma_d = clip((d - d_stop) / (d_0 - d_stop), 0, 1)
 
-        - a: Part of the approach acceleration that contact forces balance [m/s^2].
-        - sigma_v, sigma_d: Factors for speed and distance, 0 to 1.
         - g: Gradient of the distance; M: inertia matrix; tau_ext: external joint torques [Nm].
         - ddq: Joint accelerations by the controllet [rad/s^2].
         - d, dd: Distance [m] and its rate [m/s]; d_0, d_stop: activation and stop distance [m].
         - v_0: ``_MAX_CONTACT_SPEED`` [m/s].
-
-        The factors are zero at d_stop, and at approach speeds above v_0. A wrong estimate of
-        tau_ext then does not reduce the braking.
         """
+        # At d_stop and above the speed v_0 the factors are zero, so that a wrong estimate of
+        # tau_ext does not reduce the braking there.
         driven = np.maximum(-dot(gradients, self._accelerations), 0.0)
         held: Vector = np.minimum(np.maximum(dot(gradients, self._yielded), 0.0), driven)
         stop = self.params.stop_distance

@@ -31,9 +31,8 @@ class Coriolis(Feature[NoParams]):
     - dq: Joint velocities, (n,) [rad/s].
     - s: 1 if the controllet leaves a direction of the tool without stiffness, 0 if not.
 
-    The compensation does work. A controllet with stiffness in all directions dissipates it in its
-    dampers. With s = 1, the second term removes the power of the compensation, so a free tool does
-    not gain kinetic energy.
+    With s = 1, the second term removes the power of the compensation, so a free tool does not gain
+    kinetic energy.
     """
 
     def __init__(self, context: Context, params: NoParams) -> None:
@@ -43,7 +42,7 @@ class Coriolis(Feature[NoParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Set s of each arm: 1 if its tool has a direction without stiffness, else 0."""
+        """Set the factor s of each arm: 1 if its tool has a direction without stiffness."""
         if self.controllet is not None:
             self._free = self.controllet.is_free
         self._weights = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
@@ -56,10 +55,9 @@ class Coriolis(Feature[NoParams]):
             state = states[arm]
             add(torque, state.coriolis, torque)
             if self._free[arm] or self._weights[arm]:
-                self._take_back(arm, state, torque)
+                self._subtract_energy_term(arm, state, torque)
 
-    def _take_back(self, arm: int, state: ArmState, torque: Vector) -> None:
-        """Ramp s to 0 or 1, and subtract the second term of the equation from ``torque``."""
+    def _subtract_energy_term(self, arm: int, state: ArmState, torque: Vector) -> None:
         step = self._step if self._free[arm] else -self._step
         self._weights[arm] = scale = min(1.0, max(0.0, self._weights[arm] + step))
         momentum = dot(state.mass_matrix, state.dq, self._momenta[arm])

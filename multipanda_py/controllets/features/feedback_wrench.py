@@ -77,9 +77,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
     - t: Contact strength: 0 for w within a deadband of 1 N and 0.1 Nm, close to 1 far above it.
     - B: Diagonal damping, (6, 6); dx: twist of the tool, (6,).
 
-    A wrench from a network is delayed and may be lost. A delayed force generates energy, which
-    ``PassivityObserver`` limits. For any delay and loss, the energy E that the wrench releases is
-    bounded::
+    For any delay and loss, the energy E that the wrench releases is bounded::
 
         E(t) <= (1 + c) / (2 kappa) w_max^2 + beta integral(dx^T t B dx)
 
@@ -117,7 +115,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
             arm.reset()
 
     def on_target(self, channel: str, arm_index: int, target: Target) -> None:
-        """Restart the timeout of the stream of an arm."""
+        """Restart the timeout of the wrench stream of an arm."""
         if channel == "feedback_wrench":
             self.arms[arm_index].age = 0.0
 
@@ -132,19 +130,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
 
 
 class _DisplayedWrench:
-    """Displayed wrench of one arm.
-
-    Args:
-        context: Context of the controllet.
-        arm: Index of the arm in the controllet.
-
-    Attributes:
-        observer: Passivity observer of the displayed wrench.
-        damping: Damping of the tool while a wrench is displayed, (6,) [N s/m, Nm s/rad].
-        wrench: Wrench on the tool in the last cycle, (6,) [N, Nm].
-        fresh: Fade factor of the wrench, 1 during a stream and 0 without.
-        age: Age of the last received wrench [s].
-    """
+    """Displayed wrench of one arm."""
 
     def __init__(self, context: Context, arm: int) -> None:
         self._name, self._notify = context.arms[arm].name, context.notify
@@ -165,18 +151,11 @@ class _DisplayedWrench:
     def reset(self) -> None:
         self._filtered[:] = 0.0
         self.observer.reset()
+        # Age of the last received wrench [s], and fade factor: 1 during a stream, 0 without.
         self.age, self.fresh = math.inf, 0.0
 
-    def add(self, state: ArmState, desired: Vector, tau: Vector, period: float) -> None:
-        """Add the torques of one cycle.
-
-        Args:
-            state: State of the arm.
-            desired: Received wrench w_d, (6,) [N, Nm].
-            tau: Torques, changed in place, (n,) [Nm].
-            period: Cycle time [s].
-        """
-        wrench = self._filter(desired, period)
+    def add(self, state: ArmState, received: Vector, tau: Vector, period: float) -> None:
+        wrench = self._filtered_wrench(received, period)
         if wrench is None:
             return
         twist = state.twist_ee_in_base
@@ -192,7 +171,7 @@ class _DisplayedWrench:
         subtract(wrench, braked, wrench)
         add(tau, dot(wrench, state.jacobian, self._torque), tau)
 
-    def _filter(self, desired: Vector, period: float) -> Vector | None:
+    def _filtered_wrench(self, desired: Vector, period: float) -> Vector | None:
         """Return the displayed wrench w, (6,) [N, Nm]; None if it has faded out."""
         p, filtered, wrench = self._params, self._filtered, self.wrench
         was_fresh = self.age <= p.timeout

@@ -49,9 +49,7 @@ class FrictionParams:
     )  # fmt: skip
 
 
-class _Compensation:
-    """Friction compensation of the joints of one arm."""
-
+class _FrictionCompensation:
     def __init__(self, joints: int) -> None:
         self._tau, self._viscous = np.zeros(joints), np.zeros(joints)
         self._drive, self._push, self._direction = (np.zeros(joints) for _ in range(3))
@@ -59,15 +57,7 @@ class _Compensation:
     def set(
         self, fraction: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector
     ) -> None:
-        """Set the friction model.
-
-        Args:
-            fraction: Compensated fraction of the friction.
-            phi: Constants phi_1 [Nm], phi_2 [s/rad] and phi_3 [rad/s], (n,) each.
-            viscous: Viscous friction, (n,) [Nm s/rad].
-            dead_zone: Dead zone of the estimated external torque, (n,) [Nm].
-        """
-        phi_1, phi_2, phi_3 = phi
+        phi_1, phi_2, phi_3 = phi  # [Nm, s/rad, rad/s]
         self._height = fraction * phi_1
         self._steepness = -phi_2
         self._shift = -phi_2 * phi_3
@@ -77,12 +67,6 @@ class _Compensation:
         self._zone, self._zone_low = dead_zone, -dead_zone
 
     def add(self, state: ArmState, torque: Vector) -> None:
-        """Add the compensation torques in the direction of motion.
-
-        Args:
-            state: State of the arm.
-            torque: Torques of the controllet, changed in place, (n,) [Nm].
-        """
         part, viscous, direction = self._tau, self._viscous, self._direction
         add(multiply(state.dq, self._steepness, part), self._shift, part)
         divide(self._height, add(exp(part, part), 1.0, part), part)
@@ -90,10 +74,10 @@ class _Compensation:
         add(part, multiply(state.dq, self._slope, viscous), part)
         sign(state.dq, direction)
         multiply(part, direction, part)
-        minimum(part, self._bound(state, torque, direction), out=part)
+        minimum(part, self._max_compensation(state, torque, direction), out=part)
         add(torque, multiply(part, direction, part), torque)
 
-    def _bound(self, state: ArmState, torque: Vector, direction: Vector) -> Vector:
+    def _max_compensation(self, state: ArmState, torque: Vector, direction: Vector) -> Vector:
         """Return the maximum compensation torque along the motion, (n,) [Nm]."""
         drive, push = self._drive, self._push
         minimum(state.tau_ext, self._zone, out=push)
@@ -124,9 +108,8 @@ class Friction(Feature[FrictionParams]):
     - tau_a: Driving torque [Nm]: sum of the torque of the controllet, of features before this one,
       and of the external torque above its dead zone.
 
-    A sigmoid of the velocity represents Coulomb friction. It is zero at rest and has no step. The
-    bound by tau_a lets the compensation assist a controllet or an operator, but never move the arm
-    alone. A released arm therefore stops, even if the model overestimates the friction.
+    The bound by tau_a lets the compensation assist a controllet or an operator, but never move the
+    arm alone.
 
     Limits: An external torque within the dead zone has no effect. An unmodelled payload above the
     dead zone counts as a push. If the modelled friction exceeds twice the real one, an undamped
@@ -139,7 +122,7 @@ class Friction(Feature[FrictionParams]):
     Params = FrictionParams
 
     def __init__(self, context: Context, params: FrictionParams) -> None:
-        self._arms = [_Compensation(arm.n_joints) for arm in context.arms]
+        self._arms = [_FrictionCompensation(arm.n_joints) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -158,6 +141,6 @@ class Friction(Feature[FrictionParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the friction compensation of all arms."""
+        """Add the compensation torques of all arms."""
         for own, state, torque in zip(self._arms, states, tau):
             own.add(state, torque)

@@ -50,14 +50,14 @@ class Governor(Feature[GovernorParams]):
     (``velocity_scale`` of that feature), without a change of its direction.
 
     *Contact.* While the tool is in contact, the reference is limited to ``contact_linear_speed``
-    and ``contact_angular_speed``. If the target moves faster, the limit is 1.1 times its speed. A
-    jump of the target therefore does not throw the tool across a surface. Contact is detected from
-    the desired force *and* the opposing external force (``ToolContact``). A payload carried by a
-    desired force looks like a contact, so set its mass in the robot instead.
+    and ``contact_angular_speed``. If the target moves faster, the limit is 1.1 times its speed.
+    Contact is detected from the desired force *and* the opposing external force (``ToolContact``).
+    A payload carried by a desired force looks like a contact, so set its mass in the robot
+    instead.
 
     *Held references.* A reference that was held back during a stream of targets catches up at no
-    more than 1.1 times the speed of the stream (``ReferenceCap``). If it is held back for more
-    than 0.3 s, an event reports the reason. A second event reports that it follows again.
+    more than 1.1 times the speed of the stream (``ReferenceCap``). Events report a reference that
+    is held back for more than 0.3 s, with the reason, and its end.
 
     *Scope.* Every controllet for poses or configurations has the governor by default, unless it
     plans its motion itself (``plans_motion``). During streams, controllets whose target class has
@@ -101,8 +101,7 @@ class Governor(Feature[GovernorParams]):
             channel.apply_parameters(self.params, self.context.period)
         self._waiting = [channel for channel in self._all if channel.is_moving]
 
-    def _take_waiting(self) -> None:
-        """Apply changed parameters to references that have come to rest."""
+    def _apply_waiting_parameters(self) -> None:
         for channel in self._waiting:
             if not channel.is_moving:
                 channel.apply_parameters(self.params, self.context.period)
@@ -118,7 +117,7 @@ class Governor(Feature[GovernorParams]):
 
     def _start(self, states: Sequence[ArmState], target: Any, at_rest: bool) -> None:
         if not self._all:
-            self._find_channels(states, target)
+            self._create_governors(states, target)
         self._clock, self._waiting = 0, []
         for contact in self._contacts:
             contact.reset()
@@ -126,8 +125,7 @@ class Governor(Feature[GovernorParams]):
             channel.forget()  # Discard the last motion, whose bounds must not limit the next one.
             channel.start(self.params, self.context.period, at_rest)
 
-    def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:
-        """Create a governor for each pose, joint and object target of the controllet."""
+    def _create_governors(self, states: Sequence[ArmState], target: Any) -> None:
         data, channels = target.data, self.governed
         motions = getattr(target, "motion", None)
         kind = CommandedPoseGovernor if getattr(target, "is_commanded", False) else PoseGovernor
@@ -143,12 +141,11 @@ class Governor(Feature[GovernorParams]):
             self._moves_object = True
             channels["object", 0] = ObjectGovernor(data["object"][0], self.context, states)
         self._all = list(channels.values())
-        self._attach(target)
+        self._attach_contact_detection(target)
         for channel in self._all:
             channel.pacers = self.reference_limiters
 
-    def _attach(self, target: Any) -> None:
-        """Create contact detection and reports of held references for every governor."""
+    def _attach_contact_detection(self, target: Any) -> None:
         context = self.context
         wrenches = target.data.get("wrench", ())
         of_arms = [ToolContact(context.period) for _ in wrenches]
@@ -163,21 +160,16 @@ class Governor(Feature[GovernorParams]):
                 contact = of_arms[index] if of_arms and not is_configuration else None
             channel.attach(context, name, contact)
 
-    def _wake(self) -> None:
-        """End the idle state: discard the measured target speeds, and check contacts again."""
+    def _end_idle_state(self) -> None:
         self._is_idle = False
         for channel in self._all:
             channel.skip()
         for contact in self._contacts:
             contact.pause()
 
-    def _estimate(self, states: Sequence[ArmState], wrenches: Sequence[Vector]) -> None:
-        """Update the contact detection of all arms, and of the object that they move together.
-
-        Args:
-            states: States of the arms.
-            wrenches: Target wrenches of the arms, (6,) each [N, Nm].
-        """
+    def _update_contact_detection(
+        self, states: Sequence[ArmState], wrenches: Sequence[Vector]
+    ) -> None:
         for state, wrench, contact in zip(states, wrenches, self._contacts):
             requested = wrench[:3].tolist()
             if contact.is_on or any(requested):
@@ -190,9 +182,9 @@ class Governor(Feature[GovernorParams]):
             self._contacts[-1].update(forces.tolist(), reactions.tolist())
 
     def on_target(self, channel: str, arm_index: int, target: Any) -> None:
-        """Pass a target to its governor. A target velocity is valid for ``rate_timeout``."""
+        """Pass a target to its governor. A target velocity expires after ``rate_timeout``."""
         if self._is_idle:
-            self._wake()
+            self._end_idle_state()
         if (governor := self.governed.get((channel, arm_index))) is not None:
             governor.record_target()
         if channel == "joint":
@@ -204,12 +196,12 @@ class Governor(Feature[GovernorParams]):
             )
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
-        """Move every reference towards its target, and replace the target by it."""
+        """Move every reference towards its target, and write it to ``target``."""
         self._clock = clock = self._clock - 1 if self._clock else BOUND_UPDATE_CYCLES
         if self._is_idle:
-            self._wake()
+            self._end_idle_state()
         if self._contacts:
-            self._estimate(states, target.data["wrench"])
+            self._update_contact_detection(states, target.data["wrench"])
         presses = is_busy = False
         for contact in self._contacts:
             if contact.is_on:
@@ -234,7 +226,7 @@ class Governor(Feature[GovernorParams]):
             if channel.busy:
                 is_busy = True
         if self._waiting:
-            self._take_waiting()
+            self._apply_waiting_parameters()
         self._is_idle = not (is_busy or any(channel.may_move for channel in self._all))
 
     @property
@@ -244,5 +236,5 @@ class Governor(Feature[GovernorParams]):
 
     @property
     def settled(self) -> bool:
-        """True if all references have arrived, so that the feature can end without a jump."""
+        """True if all references have arrived at their targets."""
         return not any(channel.busy for channel in self._all)

@@ -24,8 +24,6 @@ from multipanda_py.targets import Target
 class BarrierFadeIn:
     """Slow increase of barrier torques for joints that start inside a barrier.
 
-    An offset reduces the barrier torque and decays, so that the joint leaves the barrier slowly.
-
     Equations, per joint::
 
         tau = T - sign(T) max(0, o - k x)
@@ -34,7 +32,7 @@ class BarrierFadeIn:
 
     - tau: Resulting torque [Nm]; T: barrier torque at the present position [Nm].
     - tau_0: Part of T that was commanded in the last cycle [Nm].
-    - o: Offset [Nm]; c: its decay rate [sqrt(Nm)/s].
+    - o: Decaying offset [Nm]; c: its decay rate [sqrt(Nm)/s].
     - x: Motion back towards the limit, from the farthest position since the start [rad].
     - k: Stiffness against motion towards the limit [Nm/rad].
 
@@ -137,9 +135,7 @@ class JointLimitsParams:
     )  # fmt: skip
 
 
-class _Barriers:
-    """Barriers and dampers of one arm's joints."""
-
+class _JointBarriers:
     def __init__(self, limits: ArmLimits) -> None:
         n = limits.n_joints
         self._limits = limits
@@ -149,13 +145,6 @@ class _Barriers:
         self._start, self._is_new = BarrierFadeIn(n), False
 
     def set(self, width: Vector, max_torque: Vector, damping_ratio: float) -> None:
-        """Set the parameters of the barriers.
-
-        Args:
-            width: Distances from the limits at which barriers start, (n,) [rad].
-            max_torque: Torques at the limits, (n,) [Nm].
-            damping_ratio: Damping ratio of all barriers.
-        """
         self._lower, self._upper = self._limits.lower + width, self._limits.upper - width
         self._slope, self._max_torque = 1.0 / width, max_torque
         self._stiffness = 2.0 * max_torque / width
@@ -164,15 +153,14 @@ class _Barriers:
         self._start.set_speed(MAX_EXIT_SPEED * 2.0 * np.sqrt(max_torque) / width)
 
     def start(self) -> None:
-        """Restart ``BarrierFadeIn`` in the next cycle, from the commanded torque."""
+        # ``BarrierFadeIn`` starts in the next cycle, from the commanded torque.
         self._is_new = True
 
     def change(self) -> None:
-        """Avoid a step of the barrier torques after a change of parameters."""
+        # Without a step of the barrier torques.
         self._start.resume()
 
     def add(self, state: ArmState, tau: Vector, period: float) -> None:
-        """Add the torques of barriers and dampers to joints near a position limit."""
         low, high, depth, slope = self._low, self._high, self._depth, self._slope
         multiply(subtract(self._lower, state.q, low), slope, low)
         multiply(subtract(state.q, self._upper, high), slope, high)
@@ -185,10 +173,9 @@ class _Barriers:
         for part in (low, high, depth):
             minimum(part, 1.0, out=part)
             maximum(part, 0.0, out=part)
-        self._add_near(state, tau, period)
+        self._add_inside_barriers(state, tau, period)
 
-    def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
-        """Add the torques of barriers and dampers while a joint is inside a barrier."""
+    def _add_inside_barriers(self, state: ArmState, tau: Vector, period: float) -> None:
         low, high, depth, brake, max_value = (
             self._low,
             self._high,
@@ -244,17 +231,16 @@ class JointLimits(Feature[JointLimitsParams]):
     - zeta: ``damping_ratio``; k(s): local stiffness [Nm/rad].
     - m: Inertia of joint i while the other joints are free [kg m^2]; M: inertia matrix.
 
-    The barrier is the gradient of U, so it returns no more energy than it has stored. Beyond a
-    position limit, s = 1. For stability with latency, the dampers are scaled down to a damping
-    rate of 40 1/s. For the same reason, the barrier is linear where k exceeds 3600 1/s^2 times m,
-    and barriers that act on the same motion are scaled down (``gershgorin_scale``).
+    Beyond a position limit, s = 1. For stability with latency, the damping rate is at most 40 1/s,
+    and the barrier is linear where k exceeds 3600 1/s^2 times m. Barriers on the same motion are
+    scaled down (``gershgorin_scale``).
 
-    A joint that is inside a barrier at the activation is not thrown out. The torque increases
-    slowly, so that the joint leaves the barrier at up to 0.05 rad/s (``BarrierFadeIn``).
+    A joint that is inside a barrier at the activation leaves it at up to 0.05 rad/s
+    (``BarrierFadeIn``).
 
     Joints faster than 0.8 of their speed limit are braked, with a decay rate of the excess speed
-    of 60 1/s (``SpeedBrake``). A fault occurs at 1.1 of the limit. Without this feature, no other
-    term brakes a joint that a push or an unmodelled payload accelerates.
+    of 60 1/s (``SpeedBrake``). A fault occurs at 1.1 of the limit. Only this feature brakes a
+    joint that a push or an unmodelled payload accelerates.
 
     The default of ``range`` is that of the CRISP controllers.
     """
@@ -262,7 +248,7 @@ class JointLimits(Feature[JointLimitsParams]):
     Params = JointLimitsParams
 
     def __init__(self, context: Context, params: JointLimitsParams) -> None:
-        self._barriers = [_Barriers(arm.limits) for arm in context.arms]
+        self._barriers = [_JointBarriers(arm.limits) for arm in context.arms]
         speeds = [BRAKING_SPEED_FRACTION * arm.limits.velocity for arm in context.arms]
         self._fast = [(speed, float(speed.min())) for speed in speeds]
         self._brakes = [
@@ -285,7 +271,7 @@ class JointLimits(Feature[JointLimitsParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add barriers, dampers and brakes of all arms."""
+        """Add the torques of barriers, dampers and brakes of all arms."""
         for arm, (barriers, state, torque) in enumerate(zip(self._barriers, states, tau)):
             barriers.add(state, torque, period)
             speed, slow = self._fast[arm]

@@ -102,7 +102,7 @@ class Nullspace(Feature[NullspaceParams]):
             spring.set_gains(*own, p.projector)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
-        """Clear target velocities, and prepare the messages about arms without a nullspace."""
+        """Discard earlier target velocities, and queue warnings about arms without nullspace."""
         self._left = [0] * len(states)
         if self.controllet is not None:
             self._free = self.controllet.is_free
@@ -146,7 +146,7 @@ class Nullspace(Feature[NullspaceParams]):
     ) -> None:
         """Add the projected torques of all arms."""
         if self._unsaid:
-            self._log()
+            self._notify_of_missing_nullspace()
         for arm, state in enumerate(states):
             torque, spring = tau[arm], self._springs[arm]
             spring_torque = self._spring_torque(arm, state, target)
@@ -164,32 +164,31 @@ class Nullspace(Feature[NullspaceParams]):
     ) -> list[Vector | None]:
         """Return the torques of all arms before the projection, (n,) each [Nm]."""
         if self._unsaid:
-            self._log()
+            self._notify_of_missing_nullspace()
         return [self._spring_torque(arm, state, target) for arm, state in enumerate(states)]
 
     def _spring_torque(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
         """Return the torques of an arm before the projection, (n,) [Nm]."""
-        velocity = self._velocity(arm) if self._left[arm] else None
+        velocity = self._next_velocity(arm) if self._left[arm] else None
         configuration, spring = target.nullspace_configuration[arm], self._springs[arm]
         if self._free[arm] or self._guided[arm].is_shifted:
-            configuration, velocity = self._guide(arm, state, configuration, velocity)
+            configuration, velocity = self._shifted_configuration(
+                arm, state, configuration, velocity
+            )
         return spring.apply(state, configuration, velocity)
 
-    def _guide(
+    def _shifted_configuration(
         self, arm: int, state: ArmState, configuration: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
-        """Return the configuration shifted by ``ShiftedConfiguration``, and its velocity."""
         free, spring = None, self._springs[arm]
         if self.controllet is not None and self._free[arm] and spring.project is not None:
             free = spring.orthogonal_motion(state, self.controllet.free_velocity(arm, state))
         return self._guided[arm].step(state, free, configuration, velocity)
 
-    def _velocity(self, arm: int) -> Vector:
-        """Return the velocity of the desired configuration, and count down its timeout."""
+    def _next_velocity(self, arm: int) -> Vector:
         self._left[arm] -= 1
         return self._velocities[arm]
 
-    def _log(self) -> None:
-        """Send one of the pending messages that an arm has no nullspace."""
+    def _notify_of_missing_nullspace(self) -> None:
         if self.params.projector != "none":
             self.context.notify(self._unsaid.pop())

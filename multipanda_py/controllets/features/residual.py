@@ -36,9 +36,7 @@ class ResidualParams:
     )  # fmt: skip
 
 
-class _LearnedTorques:
-    """Compensation of the torque residual of one arm."""
-
+class _ResidualCompensation:
     def __init__(self, live: LiveResidual, joints: int) -> None:
         self._live, self._residual = live, live.residual[2 * joints :]
         self._model, self._losses, self._direction, self._max, self._added = np.zeros((5, joints))
@@ -48,12 +46,10 @@ class _LearnedTorques:
         self._bound, self._minus_bound, self._new = bound, -bound, 1.0 - keep
 
     def reset(self) -> None:
-        """Restart the model and the compensation with zero torque."""
         self._live.reset()
         self._added[:] = 0.0
 
     def add(self, state: ArmState, torque: Vector) -> None:
-        """Add the compensation to the torques of the controllet, (n,) [Nm], in place."""
         losses, direction, max_value = self._losses, self._direction, self._max
         model = subtract(state.tau_J, self._residual, self._model)
         self._live.step(state.q, state.dq, model)
@@ -90,9 +86,8 @@ class Residual(Feature[ResidualParams]):
     - tau_a: Driving torque of the controllet and of features before this one [Nm].
 
     r is zero for half a second after the activation, and fades out outside the range of the
-    training data. tau_b is compensated like a known payload. Losses are compensated in proportion
-    to the driving torque, so a wrong model never moves an arm alone. tau is bounded by
-    ``max_torque`` and smoothed.
+    training data. Losses are compensated in proportion to the driving torque, so a wrong model
+    never moves an arm alone. tau is bounded by ``max_torque`` and smoothed.
 
     Do not combine this feature with ``Friction``, which would compensate friction twice.
     Controllets with a nullspace require the feature ``nullspace``, because an overestimated
@@ -116,7 +111,7 @@ class Residual(Feature[ResidualParams]):
             )
         names = sorted(arm.name for arm in (*context.arms, *context.other_arms))
         self._arms = [
-            _LearnedTorques(
+            _ResidualCompensation(
                 residual_of(
                     arm, "torque", arm.residual_file, context.period, 2 + names.index(arm.name)
                 ),
@@ -133,13 +128,13 @@ class Residual(Feature[ResidualParams]):
             own.set(p.scale, bound, keep)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Restart all residuals with zero torque."""
+        """Restart the compensation with zero torque."""
         for own in self._arms:
             own.reset()
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the compensation of all arms."""
+        """Add the compensation torques of all arms."""
         for own, state, torque in zip(self._arms, states, tau):
             own.add(state, torque)

@@ -56,8 +56,7 @@ class Singularity(Feature[SingularityParams]):
 
     Near a singularity, an eigenvalue w_i approaches zero, and the tool has a high apparent mass 1
     / w_i along its direction. The damping is proportional to this mass, so the motion decays at
-    the rate rho in any configuration. The torque is bounded and has no step at the threshold. The
-    damping is dissipative.
+    the rate rho in any configuration.
 
     Source: the damping of Albu-Schäffer et al., ICRA 2003, for the inertia of Khatib 1987.
     """
@@ -72,7 +71,7 @@ class Singularity(Feature[SingularityParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the damping of all arms near a singularity."""
+        """Add the damping torques of all arms near a singularity."""
         threshold = self.params.threshold
         for arm, state in enumerate(states):
             space = state.operational_space()
@@ -141,7 +140,7 @@ class Manipulability(Feature[ManipulabilityParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Prepare the messages about arms without a nullspace."""
+        """Queue warnings about arms without nullspace."""
         self._unsaid = list(missing_nullspace_warnings(self.context, "manipulability"))
 
     def add(
@@ -166,19 +165,12 @@ class Manipulability(Feature[ManipulabilityParams]):
             self.context.notify(
                 f"{self._unsaid.pop()}. Set in_nullspace: false to let it move the tool."
             )
-        return [self._gradient(state, *own) for state, own in zip(states, self._arms)]
+        return [self._gradient_torque(state, *own) for state, own in zip(states, self._arms)]
 
-    def _gradient(
+    def _gradient_torque(
         self, state: ArmState, inverse: Matrix, flat: Vector, torque: Vector
     ) -> Vector | None:
-        """Write the torque -dV/dq, (n,) [Nm], and return it; None if it is zero.
-
-        Args:
-            state: State of the arm.
-            inverse: Buffer for the scaled pseudoinverse of the Jacobian, (n, 6).
-            flat: View of ``inverse`` as a vector, (6 n,).
-            torque: Buffer for the torque, (n,) [Nm].
-        """
+        """Write the torque -dV/dq, (n,) [Nm], and return it; None if it is zero."""
         solver, p = self._solver, self.params
         solver.compute(state.jacobian_gram)
         squared = math.prod(solver.vectorD().tolist())

@@ -75,7 +75,7 @@ class TargetFilter(Feature[TargetFilterParams]):
             filtered[:] = record
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
-        """Advance the filters, and write their outputs to the target."""
+        """Advance the filters by one cycle, and write their outputs to ``target``."""
         for is_pose, record, filtered in self._parts:
             if record.tobytes() == filtered.tobytes():
                 continue

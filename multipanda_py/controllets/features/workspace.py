@@ -58,8 +58,8 @@ class Workspace(Feature[WorkspaceParams]):
 
     The rotation is limited to ``angular_speed`` in the same manner. A target twist is scaled to
     the same speeds. The box is along the axes of each arm's base. If ``lower`` exceeds ``upper``,
-    ``lower`` applies. At the activation, the reference is the measured pose, even outside the box,
-    so that a switch causes no motion. The first target moves the reference into the box.
+    ``lower`` applies. At the activation, the reference is the measured pose, even outside the box.
+    The first target moves it into the box.
     """
 
     Params = WorkspaceParams
@@ -130,10 +130,9 @@ class Workspace(Feature[WorkspaceParams]):
                 target.rotation_ee_in_base[arm][:] = self._rotation[arm]
             is_held, held = self._outside[arm] > REPORT_DISTANCE, self._held[arm]
             if is_held or held.cycles:
-                held.update(is_held, self._cycle, partial(self._reason, arm))
+                held.update(is_held, self._cycle, partial(self._exceeded_bound_text, arm))
 
-    def _reason(self, arm: int) -> str:
-        """Return as text the bound that the target exceeds most."""
+    def _exceeded_bound_text(self, arm: int) -> str:
         axis = int(np.abs(self._goal[arm] - self._commanded_positions[arm]).argmax())
         requested, bound = self._commanded_positions[arm][axis], self._goal[arm][axis]
         return (

@@ -47,7 +47,6 @@ class Wrench(Feature[WrenchParams]):
     - s: Scale near joint speed limits, 0 to 1.
     - u: Speed of the fastest joint as a fraction of its limit.
 
-    Without s, a controllet without stiffness would accelerate a free tool up to a speed fault.
     Target and filter are zero at the activation.
 
     Source: Khatib 1987 (force in operational space).
@@ -70,7 +69,7 @@ class Wrench(Feature[WrenchParams]):
         self._is_commanded = False
 
     def on_target(self, channel: str, arm_index: int, target: Target) -> None:
-        """Start to add torques with the first target wrench."""
+        """Enable the torques of all arms at the first target wrench."""
         self._is_commanded = self._is_commanded or channel == "wrench"
 
     def add(
@@ -86,7 +85,7 @@ class Wrench(Feature[WrenchParams]):
             subtract(target.data["wrench"][arm], wrench, step)
             add(wrench, multiply(step, filter_gain, step), wrench)
             torque = dot(wrench, state.jacobian, torques[arm])
-            used = self._margins[arm].used(state)
+            used = self._margins[arm].limit_fraction(state)
             if used > FADE_START_FRACTION:
                 multiply(
                     torque,

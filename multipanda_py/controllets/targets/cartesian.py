@@ -36,16 +36,14 @@ from multipanda_py.targets import (
 def check_pose(
     pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateLimits, stream: Stream | None = None
 ) -> Vector:
-    """Check that a target is near the measured pose, and return it as numbers, (12,).
-
-    The numbers are the position [m] and the row-major rotation matrix.
+    """Check a target pose, and return position [m] and row-major rotation matrix, (12,).
 
     Args:
         pose_ee_in_base: Target pose.
         state: State of the arm.
         gate: Maximum distance of a target from the measured pose.
         stream: Stream of earlier targets; None for a single target. A far target that continues
-            the stream is clipped to the gate instead of rejected.
+            the stream is clipped to the gate.
 
     Raises:
         TargetRejected: If the target is outside the gate and does not continue a stream.
@@ -106,17 +104,14 @@ OBJECT_POSITION = tuple(
 
 
 def check_object(pose_in_world: Pose, request: TargetRequest) -> Vector:
-    """Check that a target is near the reported object position, and return it as numbers, (12,).
-
-    The numbers are the position [m] and the row-major rotation matrix.
+    """Check a target pose of an object, and return position [m] and row-major rotation, (12,).
 
     Args:
         pose_in_world: Target pose of the object in the world.
         request: Request with the gate and the reports of the controllet.
 
     Raises:
-        TargetRejected: If the target is outside the gate, or if the object position is not
-            reported.
+        TargetRejected: If the target is outside the gate, or the object position is not reported.
     """
     try:
         reports = request.reports()
@@ -257,12 +252,11 @@ def two_vectors(description: str, first: str, second: str) -> Check:
 
     Args:
         description: Name of the channel, for messages.
-        first: Key in the section ``gate`` of the cell file, for the norm of the first vector.
-        second: Key in the section ``gate`` of the cell file, for the norm of the second vector.
+        first: Key in section ``gate`` of the cell file with the maximum norm of the first vector.
+        second: Key in section ``gate`` with the maximum norm of the second vector.
 
     Returns:
-        Function that returns both vectors along the base axes, (6,). It raises TargetRejected if a
-            number is not finite, or if a norm is too large.
+        Function that returns both vectors along the base axes, (6,), or raises TargetRejected.
     """
 
     def check(values: ArrayLike, request: ArmTargetRequest) -> Vector:
@@ -297,9 +291,6 @@ def check_exertable(
     wrench_in_base: Vector, jacobian: Matrix, limits: ArmLimits, name: str
 ) -> None:
     """Reject a wrench w whose joint torques J^T w exceed 0.9 of the torque limits.
-
-    Clipped joint torques would exert a wrench in another direction. Gravity torques are not
-    included, because they are not part of the commanded torques.
 
     Args:
         wrench_in_base: Force and torque w at the tool, (6,) [N, Nm].

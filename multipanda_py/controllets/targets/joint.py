@@ -48,7 +48,7 @@ def check_joint(
         gate: Maximum distance of a target from the measured state.
         far: True to accept any target within the joint limits, False to apply the gate.
         stream: Stream of earlier targets; None for a single target. A far target that continues
-            the stream is clipped to the gate instead of rejected.
+            the stream is clipped to the gate.
 
     Raises:
         TargetRejected: If a value is not finite, beyond a joint limit or outside the gate.
@@ -85,10 +85,9 @@ def check_joint(
     return np.concatenate([target if clipped is None else clipped, rate])
 
 
-def _joint_record(
+def _check_joint_pair(
     value: tuple[ArrayLike | None, ArrayLike | None], request: ArmTargetRequest
 ) -> Vector:
-    """Check a pair (q, dq) in which one may be None, and return positions, then velocities."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2):
         raise TargetRejected(
             f"{request.state.name}: joint: got {value!r:.60}, allowed a pair (q, dq)"
@@ -122,7 +121,7 @@ JOINT = Channel(
     "joint",
     0,
     "joint positions and velocities; the nullspace configuration of a Cartesian controllet",
-    check=_joint_record,
+    check=_check_joint_pair,
     modified_by_features=True,
     message="sensor_msgs/msg/JointState",
     method="set_target(arm, q=..., dq=...)",
@@ -174,7 +173,7 @@ def check_trajectory(
     """Check the points of a trajectory, and return them as a target of channel ``trajectory``.
 
     Start time and tolerances in the result are zero. Continuous joints take the shortest path to
-    the first point, and then follow the points.
+    the first point.
 
     Args:
         points: Time [s], positions, velocities and accelerations of each point, (points, 1 + 3 n).
@@ -184,8 +183,8 @@ def check_trajectory(
         gate: Limits of targets.
 
     Raises:
-        TargetRejected: If times, positions or velocities are invalid, if the path does not end at
-            rest, or if the first point of an immediate start is outside the gate.
+        TargetRejected: If times, positions or velocities are invalid, the path does not end at
+            rest, or the first point of an immediate start is outside the gate.
     """
     n = limits.n_joints
     row_size = 1 + 3 * n
@@ -256,8 +255,8 @@ def check_start(start: float | None, state: ArmSnapshot) -> float:
         state: Newest state of the arm.
 
     Raises:
-        TargetRejected: If the start is more than ``MAX_DELAY`` in the future, or if it is in the
-            future and the arm moves.
+        TargetRejected: If the start is more than ``MAX_DELAY`` ahead, or ahead while the arm
+            moves.
     """
     if start is None:
         return 0.0
@@ -285,10 +284,9 @@ def check_tolerances(
     name: str,
     n_joints: int,
 ) -> Vector:
-    """Check the tolerances of a trajectory, and return them as numbers, (2 n + 1,).
+    """Check path and goal tolerances [rad] and goal time [s], and return them, (2 n + 1,).
 
-    The order is path tolerances, goal tolerances and goal time. For 0 or None, the parameter of
-    the controllet applies. A negative number disables a tolerance.
+    For 0 or None, the parameter of the controllet applies. A negative number disables a tolerance.
 
     Args:
         path: Path tolerance, (n,) or one number [rad].
@@ -298,7 +296,7 @@ def check_tolerances(
         n_joints: Number of joints n.
 
     Raises:
-        TargetRejected: If a value is not finite or too large, or if the number of values is wrong.
+        TargetRejected: If a value is not finite or too large, or the number of values is wrong.
     """
     record = np.zeros(2 * n_joints + 1)
     for part, description, value in (
@@ -375,34 +373,28 @@ def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
     return tuple(map(OperationMode.from_value, names))
 
 
-def _check(name: str, values: object, context: ArmTargetRequest) -> Vector:
-    """Check a command, and return n joint values, then 1 for each valid value, (2 n,)."""
+def _check_actuator_command(name: str, values: object, context: ArmTargetRequest) -> Vector:
+    """Return n joint values, then 1 for each valid value, (2 n,)."""
     path, joints = f"{context.owner}: {name}", context.actuated
     if joints is None:
         raise TargetRejected(
             f"{path}: the command needs compliant actuators, which the arm does not have"
         )
-    at, numbers = _parts(path, values, joints)
+    at, numbers = _indices_and_values(path, values, joints)
     modes = modes_of(joints, context.parameters().get("mode", CONFIGURED_MODE))
     for index, number in zip(at.tolist(), numbers.tolist()):
-        _refuse(f"{path}: {joints.names[index]}", name, number, index, modes[index], context)
+        _refuse_command_out_of_range(
+            f"{path}: {joints.names[index]}", name, number, index, modes[index], context
+        )
     last, n = context.last_record(name), context.limits.n_joints
     record: Vector = np.zeros((2, n)) if last is None else last.reshape(2, n).copy()
     record[:, joints.joint_indices[at]] = numbers, np.ones(len(at))
     return record.reshape(-1)
 
 
-def _parts(path: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.intp], Vector]:
-    """Return the indices of the commanded joints, and their values.
-
-    Args:
-        path: Beginning of error messages.
-        values: One number for all joints, a number per joint, or numbers by joint name.
-        joints: Actuated joints of the arm.
-
-    Raises:
-        TargetRejected: If a value is not finite, or a joint is unknown.
-    """
+def _indices_and_values(
+    path: str, values: Any, joints: ActuatedJoints
+) -> tuple[NDArray[np.intp], Vector]:
     names = joints.names
     if isinstance(values, Mapping):
         unknown = [name for name in values if name not in names]
@@ -416,10 +408,9 @@ def _parts(path: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.i
     return np.arange(len(names)), finite_numbers(path, [values] * len(names), len(names))
 
 
-def _refuse(
+def _refuse_command_out_of_range(
     path: str, name: str, number: float, index: int, mode: OperationMode, context: ArmTargetRequest
 ) -> None:
-    """Reject a command that is out of range, or that the mode of the joint does not support."""
     joints, low, high = context.actuated, -MAX_COMMAND, MAX_COMMAND
     unit = _MEANING[name][0].split(",")[0]
     if joints is None:
@@ -440,18 +431,14 @@ def _refuse(
     if not low <= number <= high:
         raise TargetRejected(f"{path}: got {number:g}, allowed {low:g} to {high:g} {unit}")
     if name == "equilibrium_position":
-        _refuse_jump(path, number, index, joints, context)
+        _refuse_far_equilibrium(path, number, index, joints, context)
 
 
-def _refuse_jump(
+def _refuse_far_equilibrium(
     path: str, number: float, index: int, joints: ActuatedJoints, context: ArmTargetRequest
 ) -> None:
-    """Reject a spring equilibrium that is too far away.
-
-    It must be within ``gate.joint`` of at least one of: the measured position, the present
-    equilibrium, and the last command.
-    """
     gate, n, joint = context.gate.joint, context.limits.n_joints, int(joints.joint_indices[index])
+    # The command must be near one of: measured position, present equilibrium, last command.
     near = [float(context.state.q[joint]), float(context.spring_equilibrium()[index])]
     last = context.last_record("equilibrium_position")
     if last is not None and last[n + joint]:
@@ -468,7 +455,7 @@ def _channel(name: str) -> Channel:
     unit, doc = _MEANING[name]
     aliases = [alias for alias, command in COMMAND_ALIASES.items() if command == name]
     return Channel(
-        name, 0, doc, unit, check=partial(_check, name), topic=name, per_joint=2,
+        name, 0, doc, unit, check=partial(_check_actuator_command, name), topic=name, per_joint=2,
         method=f"command_actuators(arm, {name}=...)", joint_topics=(name, *aliases),
     )  # fmt: skip
 

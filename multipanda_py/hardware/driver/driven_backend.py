@@ -48,15 +48,10 @@ class StartUp:
         """True if the start of every arm has ended: with success, or after all attempts."""
         return not self._attempts
 
-    def note_state(self, arm: int, executing: bool) -> None:
-        """End the start of an arm that executes commands in :data:`START_STATES` states in a row.
-
-        Args:
-            arm: Index of the arm.
-            executing: True if the arm executes commands of the loop in its newest state.
-        """
+    def note_state(self, arm: int, is_executing: bool) -> None:
+        """End the start of an arm after :data:`START_STATES` consecutive executed commands."""
         if arm in self._attempts:
-            self._executed[arm] = self._executed[arm] + 1 if executing else 0
+            self._executed[arm] = self._executed[arm] + 1 if is_executing else 0
             if self._executed[arm] >= START_STATES:
                 del self._attempts[arm]
 
@@ -161,8 +156,8 @@ class DrivenBackend(Backend[SettingsT]):
     def connect(self) -> None:
         """Start all drivers together and wait until they are connected to their arms.
 
-        An arm that is not ready (switched off, user stop, in use) starts with a fault, and can be
-        recovered later. Until then, its position is assumed to be ``q_start`` of the cell file.
+        An arm that is not ready (switched off, user stop, in use) starts with a fault and the
+        position ``q_start`` of the cell file, until it is recovered.
 
         Raises:
             BackendError: If the cell file or this computer prevents the use of an arm. The message
@@ -194,7 +189,7 @@ class DrivenBackend(Backend[SettingsT]):
             self.warnings.extend(real.link.watch.warnings)
         unknown = "its position is unknown until then; other arms assume that it is at q_start"
         self._faults_at_start = [
-            (index, f"{self._final_fault(index, fault)} ({unknown})")
+            (index, f"{self._final_fault_text(index, fault)} ({unknown})")
             for index, fault in faults.items()
         ]
         self.read(self.arms)
@@ -209,7 +204,7 @@ class DrivenBackend(Backend[SettingsT]):
             select.select([real.link.watch.output for real in waiting.values()], [], [], 0.1)
             for index, real in list(waiting.items()):
                 for fault in real.poll():
-                    if self._tries_again(index, fault):
+                    if self._must_restart(index, fault):
                         real.link.spawn()
                     else:
                         faults[index] = fault
@@ -220,11 +215,7 @@ class DrivenBackend(Backend[SettingsT]):
     def _name(self, arm: int) -> str:
         return self.descriptions[self.arms.index(arm)].name
 
-    def _tries_again(self, arm: int, fault: Fault) -> bool:
-        """Decide whether an arm must be restarted after a fault.
-
-        If it must, a message about the failed attempt is added to ``notices``.
-        """
+    def _must_restart(self, arm: int, fault: Fault) -> bool:
         attempt = self._start.tries_again(arm, fault)
         if attempt:
             self.notices.append(
@@ -233,8 +224,8 @@ class DrivenBackend(Backend[SettingsT]):
             )
         return attempt > 0
 
-    def _final_fault(self, arm: int, fault: Fault) -> str:
-        """End the start of an arm; return its fault as text, with the number of attempts."""
+    def _final_fault_text(self, arm: int, fault: Fault) -> str:
+        """End the start of an arm, and return its fault with the number of attempts."""
         attempts = self._start.give_up(arm)
         note = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
         return f"{fault.kind}: {fault.text}{note}"
@@ -255,11 +246,7 @@ class DrivenBackend(Backend[SettingsT]):
 
     @property
     def wake_fds(self) -> dict[int, int]:
-        """Index of the arm by file descriptor.
-
-        A descriptor becomes readable when its arm has a new state. :meth:`read` makes it
-        unreadable again.
-        """
+        """Index of the arm by file descriptor. It is readable from a new state to :meth:`read`."""
         return {real.link.event: index for index, real in self.real_arms.items()}
 
     def read(self, fresh: Collection[int]) -> None:
@@ -301,10 +288,10 @@ class DrivenBackend(Backend[SettingsT]):
         faults, self._faults_at_start = self._faults_at_start, []
         for index, real in self.real_arms.items():
             for fault in real.poll():
-                if self._tries_again(index, fault):
+                if self._must_restart(index, fault):
                     real.recover()
                 else:
-                    faults.append((index, self._final_fault(index, fault)))
+                    faults.append((index, self._final_fault_text(index, fault)))
         return faults
 
     def recover(self, arm: int) -> None:

@@ -71,7 +71,7 @@ class DriverProcess:
         return self._process.poll() is not None
 
     def ending(self) -> str:
-        """Return how the process ended, as text for a message."""
+        """Return the kind of end of the process as text, such as ``exited (1)``."""
         code = self._process.poll()
         if code is not None and code < 0:
             return f"was killed by {signal.Signals(-code).name}"
@@ -229,18 +229,17 @@ class DriverWatch:
         """Check messages and heartbeat of the driver; return the faults since the last call.
 
         Args:
-            accept: Function that checks the robot's model in the first response of a driver. It
-                returns a reason to reject the driver, or an empty string.
+            accept: Check of the robot's model in the first response of a driver.
         """
         now = _monotonic_ns()
         if self.state is DriverState.CONNECTING:
-            return self._await_answer(now, accept)
+            return self._check_first_response(now, accept)
         result: list[Fault] = []
         if self._words[DriverWord.MESSAGES] != self.messages:
             self.messages = self._words[DriverWord.MESSAGES]
             result.extend(self._listen())
         if now - self._words[DriverWord.DRIVER_HEARTBEAT] > _RECENT_HEARTBEAT:
-            result.extend(self._poll(now))
+            result.extend(self._check_heartbeat(now))
         elif self.state is DriverState.SILENT:
             self._happens(DriverEvent.BEAT)
         return result
@@ -262,17 +261,8 @@ class DriverWatch:
                 self.answers.append((message["settings"], message["text"]))
         return result
 
-    def _await_answer(self, now: int, accept: Accept) -> list[Fault]:
-        """Process the first response, the end or the timeout of a starting driver; do not wait.
-
-        Args:
-            now: Current time, CLOCK_MONOTONIC [ns].
-            accept: Function that checks the robot's model in the response. It returns a reason to
-                reject the driver, or an empty string.
-
-        Returns:
-            Fault of the start, in a list; empty if there is none.
-        """
+    def _check_first_response(self, now: int, accept: Accept) -> list[Fault]:
+        """Return the fault of a starting driver in a list, which is empty without a fault."""
         messages = self._messages()
         if messages:
             # Further messages, such as a fault, are processed by the next call of ``poll``.
@@ -295,12 +285,8 @@ class DriverWatch:
             return [self._fail("not_connected", text)]
         return []
 
-    def _poll(self, now: int) -> list[Fault]:
-        """Return the fault of a driver that has ended, or that has sent no heartbeat for too long.
-
-        The list is empty without a new fault, and for a driver in the state ``FAULTED``. A driver
-        that stays silent for :data:`KILL_TIMEOUT` after its timeout is killed.
-        """
+    def _check_heartbeat(self, now: int) -> list[Fault]:
+        """Return the new fault of a driver that has ended or sends no heartbeats, in a list."""
         process, known = self._process, self.state is DriverState.FAULTED
         if process is None:
             return []

@@ -90,7 +90,7 @@ class DriverSide:
         os.set_blocking(1, False)
 
     def first_line(self) -> str:
-        """Return the settings, which are the first line of standard input; wait for this line.
+        """Wait for the settings, which are the first line of standard input, and return them.
 
         Raises:
             SystemExit: If the loop has ended before it has sent the line.
@@ -124,7 +124,7 @@ class DriverSide:
     def report_reading(self) -> None:
         """Report to the loop that the driver waits for a state of the robot.
 
-        A missing heartbeat is then a fault of the robot or network, not of the driver.
+        A missing heartbeat is then a fault of robot or network.
         """
         self.words[DriverWord.READING] = 1
 
@@ -191,7 +191,7 @@ class DriverSide:
             arrived, or if commands are disabled.
         """
         if self._poll_time:
-            result = self._poll(number, until_ns)
+            result = self._poll_for_command(number, until_ns)
             if result is not None:
                 self._used_number = number
                 return result[1:]
@@ -218,16 +218,9 @@ class DriverSide:
         self._used_number = int(result[0])
         return result[1:]
 
-    def _poll(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Wait for the command for a state by polling, which is faster than a wake-up from sleep.
-
-        Args:
-            number: Number of the state.
-            until_ns: End of the wait, CLOCK_MONOTONIC [ns].
-
-        Returns:
-            Number of the state, followed by the command; None after a timeout.
-        """
+    def _poll_for_command(self, number: int, until_ns: int) -> tuple[float, ...] | None:
+        """Return the number of a state and the command for it, or None after a timeout."""
+        # Polling is faster than a wake-up from sleep.
         newest = self._answers.numbers
         until_ns = min(until_ns, _monotonic_ns() + self._poll_time)
         while _monotonic_ns() < until_ns:

@@ -142,8 +142,7 @@ class LoopSide:
         zero.
 
         Args:
-            accept: Function that checks the robot's model in the first response of a driver. It
-                returns a reason to reject the driver, or an empty string.
+            accept: Check of the robot's model in the first response of a driver.
         """
         result = self.watch.poll(accept)
         if self.watch.state is not DriverState.WORKING:

@@ -89,10 +89,7 @@ class Record:
         return numbers if self._counter[0] == before else None
 
     def repair(self) -> None:
-        """Make the counter even again after a writer was killed during a write.
-
-        With an odd counter, readers would wait forever.
-        """
+        """Make the counter even after a writer was killed during a write."""
         self._counter[0] += self._counter[0] & 1
 
 

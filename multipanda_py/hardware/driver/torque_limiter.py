@@ -25,9 +25,8 @@ class TorqueLimiter:
     .. math:: \tau(t) = \tau_0 + \max(0, 1 - t / T_{ramp}) \, (\tau_{last} - \tau_0).
 
     Here :math:`\tau_{last}` is the last commanded torque and :math:`T_{ramp}` is
-    :data:`RAMP_TIME`. :math:`\tau_0` is the torque that the arm needs without the loop. It is zero
-    for arms that compensate gravity and brake by themselves. Large torques take longer to decay,
-    because the step limit also applies to the decay.
+    :data:`RAMP_TIME`. :math:`\tau_0` is the torque that the arm needs without the loop: zero for
+    arms that compensate gravity and brake by themselves. The step limit also applies to the decay.
 
     Args:
         limits: Maximum torques, (n,) [Nm].

@@ -46,9 +46,7 @@ _Step = Callable[[], "str | None"]
 class Reconfiguration:
     """Change of robot settings in steps: end the motion, send the settings, start the next motion.
 
-    A libfranka motion (a control session, even at rest) prevents changes of settings. It is
-    therefore ended by :meth:`.LoopSide.suspend`, and the settings are sent after the first state
-    without a motion.
+    libfranka accepts settings only without a motion (a control session, even at rest).
 
     Args:
         link: Connection to the driver of the arm.
@@ -111,9 +109,9 @@ class Reconfiguration:
         link = self._link
         self._continues |= link.executing
         if not link.is_alive:
-            return self._finish("its driver ended before the change; recover the arm first")
+            return self._resume_motion("its driver ended before the change; recover the arm first")
         if self._is_late():
-            return self._finish(
+            return self._resume_motion(
                 f"its motion has not ended within {MOTION_TIMEOUT:g} s, so the settings were not "
                 "sent. Try again"
             )
@@ -128,22 +126,14 @@ class Reconfiguration:
         link = self._link
         if link.watch.answers:
             outcome, text = link.watch.answers.pop()
-            return self._finish("" if outcome == "applied" else text)
+            return self._resume_motion("" if outcome == "applied" else text)
         if not link.is_alive or self._is_late():
-            return self._finish("its driver has not responded; recover the arm first")
+            return self._resume_motion("its driver has not responded; recover the arm first")
         return None
 
-    def _finish(self, answer: str) -> str | None:
-        """Enable commands; wait until the arm executes them if it did so before the change.
-
-        Args:
-            answer: Result of the change: an empty string if the settings apply, otherwise the
-                reason why they do not.
-
-        Returns:
-            ``answer``, or None during the wait.
-        """
-        self._answer = answer
+    def _resume_motion(self, result: str) -> str | None:
+        """Enable commands; return ``result``, or None until the arm executes them as before."""
+        self._answer = result
         if not self._faulted:
             self._link.resume()
         self._start_step(self._start_motion, MOTION_TIMEOUT)

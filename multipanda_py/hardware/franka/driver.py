@@ -55,8 +55,7 @@ _MAX_PLAUSIBLE_AGE = 1_000_000_000
 class StateAge:
     """Time since the arrival of the robot state that libfranka read last.
 
-    The kernel records the arrival of each packet. On a busy machine, a packet may wait in the
-    socket before libfranka reads it.
+    The kernel records the arrival. A packet may wait in the socket before libfranka reads it.
 
     Args:
         fd: File descriptor of the socket that receives states; None without one.
@@ -82,7 +81,7 @@ class StateAge:
 def state_socket() -> int | None:
     """Return the file descriptor of libfranka's socket, the only UDP socket of this process.
 
-    The result is None if the process has no or several UDP sockets.
+    The result is None without exactly one UDP socket.
     """
     result = []
     for name in os.listdir("/proc/self/fd"):
@@ -129,15 +128,11 @@ class Driver:
         Raises:
             RuntimeError: If the link to the robot is broken.
         """
-        while self._idle():
-            self._move()
+        while self._publish_until_motion():
+            self._run_motion()
 
-    def _idle(self) -> bool:
-        """Publish states while the robot has no motion, and process requests of the loop.
-
-        Returns:
-            True when the loop requests a motion, False when the driver must end.
-        """
+    def _publish_until_motion(self) -> bool:
+        """Publish states until the loop requests a motion (True) or the driver has to end."""
         loop, robot, words = self._loop, self._robot, self._loop.words
         # Discard the first state, which may have waited in the socket since the last motion.
         robot.read_once()
@@ -148,36 +143,34 @@ class Driver:
             mode = state.robot_mode.name
             if mode != published:
                 published = mode
-                _write_errors(loop, state)
+                _write_errors_to_memory(loop, state)
             publish(loop, state, False, _MODES.get(mode, 0))
             if loop.ended():
                 return False
             loop.send_heartbeat()
             if mode != self._mode:
-                self._watch(mode, state)
+                self._report_stopped_robot(mode, state)
             lines = loop.lines()
             if lines:
-                self._configure(lines)
+                self._apply_settings(lines)
                 robot.read_once()
             elif words[DriverWord.RECOVER] != self._recoveries:
                 self._recoveries = words[DriverWord.RECOVER]
-                self._recover(state)
+                self._recover_robot(state)
                 robot.read_once()
             elif self._armed and mode == "Idle" and (kind := loop.may_execute()):
                 self._kind = kind
                 return True
 
-    def _watch(self, mode: str, state: Any) -> None:
-        """Report a fault if the robot has changed to a mode in which it starts no motion."""
+    def _report_stopped_robot(self, mode: str, state: Any) -> None:
         before, self._mode = self._mode, mode
         if mode in ("Idle", "Move", "AutomaticErrorRecovery"):
             return
         names = names_of(state.current_errors) or names_of(state.last_motion_errors)
         if self._armed or before == "Idle":
-            self._fail(*fault_of_mode(mode, names))
+            self._report_fault(*fault_of_mode(mode, names))
 
-    def _fail(self, kind: str, text: str) -> None:
-        """Report a fault, and start no motion until the next recovery request."""
+    def _report_fault(self, kind: str, text: str) -> None:
         self._armed = False
         # Recovery requests from before this fault must not clear it.
         self._recoveries = self._loop.words[DriverWord.RECOVER]
@@ -187,11 +180,10 @@ class Driver:
             transient=kind == "loop_silent" or (kind, text) == _LOST_COMMANDS,
         )
 
-    def _recover(self, state: Any) -> None:
-        """Clear the error of the robot and allow motions again; report a fault if that fails."""
+    def _recover_robot(self, state: Any) -> None:
         mode = state.robot_mode.name
         if mode not in ("Idle", "Reflex"):
-            self._fail(*fault_of_mode(mode, ()))
+            self._report_fault(*fault_of_mode(mode, ()))
             return
         if mode == "Reflex":
             self._loop.report_busy(_RECOVERY_TIME)
@@ -200,14 +192,13 @@ class Driver:
             except RuntimeError as error:
                 if _is_broken_link(error):
                     raise
-                self._fail("recovery_failed", str(error).removeprefix("libfranka: "))
+                self._report_fault("recovery_failed", str(error).removeprefix("libfranka: "))
                 return
             finally:
                 self._loop.report_busy(0.0)
         self._armed = True
 
-    def _configure(self, lines: list[str]) -> None:
-        """Send new settings to the robot; if it rejects one, restore all previous ones."""
+    def _apply_settings(self, lines: list[str]) -> None:
         self._loop.report_busy(_SETTINGS_TIME)
         for line in lines:
             settings = DriverSettings.from_json(line)
@@ -215,28 +206,21 @@ class Driver:
                 apply(self._robot, settings)
             except SettingRefused as error:
                 self._loop.send_message(settings="refused", text=str(error))
-                self._restore()
+                self._restore_settings()
             else:
                 self._settings = settings
                 self._loop.send_message(settings="applied", text="")
         self._loop.report_busy(0.0)
 
-    def _restore(self) -> None:
-        """Restore the previous settings of the robot.
-
-        Raises:
-            SettingsLost: If the robot rejects them; a new driver then has to send all settings.
-        """
+    def _restore_settings(self) -> None:
         try:
             apply(self._robot, self._settings)
         except SettingRefused as error:
+            # A new driver then has to send all settings.
             raise SettingsLost(f"the robot rejects even its previous settings: {error}") from None
 
-    def _control(self) -> tuple[Any, Callable[[], Any]]:
-        """Return the control for the enabled kind of command, and a function to start a motion.
-
-        The function returns the libfranka handle of the motion, the argument of ``run``.
-        """
+    def _control_and_start(self) -> tuple[Any, Callable[[], Any]]:
+        """Return the control for the enabled kind of command, and a function to start a motion."""
         if self._kind not in self._controls:
             # Imported only on demand, because this needs numpy, which takes memory and time.
             self._loop.report_busy(_IMPORT_TIME)
@@ -249,12 +233,11 @@ class Driver:
                 self._controls[kind] = control, partial(mode.start, self._robot, follower)
         return self._controls[self._kind]
 
-    def _move(self) -> None:
-        """Run one motion from its start to its end, and report the fault that ended it, if any."""
+    def _run_motion(self) -> None:
         reason = None
         failure = ""
         try:
-            control, start = self._control()
+            control, start = self._control_and_start()
             self._loop.report_busy(_START_TIME)
             reason = control.run(start())
         except RuntimeError as error:
@@ -267,17 +250,14 @@ class Driver:
         if failure:
             self._loop.report_busy(_START_TIME)
             self._mode, fault = ended_motion(self._robot, failure)
-            self._fail(*fault)
+            self._report_fault(*fault)
             self._loop.report_busy(0.0)
         elif reason is not None:
-            self._fail(*reason)
+            self._report_fault(*reason)
 
 
-def _write_errors(loop: DriverSide, state: Any) -> None:
-    """Write the robot's errors to shared memory, before a state with a new mode is published.
-
-    The loop reads the errors when it reads that state.
-    """
+def _write_errors_to_memory(loop: DriverSide, state: Any) -> None:
+    """Write the robot's errors, which the loop reads with the next published state."""
     loop.words[DriverWord.CURRENT_ERRORS] = bits_of(state.current_errors)
     loop.words[DriverWord.LAST_ERRORS] = bits_of(state.last_motion_errors)
 
@@ -300,7 +280,7 @@ def main() -> NoReturn:
         warnings = take_priority(settings.priority, settings.robot_ip)
         result = measure(robot)
         state = robot.read_once()
-        _write_errors(loop, state)
+        _write_errors_to_memory(loop, state)
         publish(loop, state, False, _MODES.get(state.robot_mode.name, 0))
     except DriverStartError as error:
         loop.send_message(error=f"{error}", final=error.final)

@@ -37,7 +37,7 @@ END_TIMEOUT = 2.0
 
 
 @dataclass
-class _Pending:
+class _PendingCommand:
     """Command that was sent to the gripper; ``result`` is None until the command has ended."""
 
     command: GripperCommand
@@ -84,8 +84,7 @@ class FrankaGripper(Gripper):
     def state(self) -> GripperState:
         """Return the newest measurement and its age; the width is 0 before the first measurement.
 
-        libfranka does not measure during a motion. The result is then the last measurement before
-        the motion.
+        libfranka does not measure during a motion.
         """
         with self._changed:
             age = time.monotonic() - self._measured_at
@@ -96,7 +95,7 @@ class FrankaGripper(Gripper):
 
     def start(self, command: GripperCommand) -> GripperMotion:
         """Send a command to the gripper process, which is started if necessary."""
-        pending = _Pending(command)
+        pending = _PendingCommand(command)
         with self._changed:
             self._number += 1
             if not self._link.send(self._number, pending):
@@ -109,10 +108,10 @@ class FrankaGripper(Gripper):
         """End the process; the fingers stay where they are."""
         self._link.close()
 
-    def _new_link(self) -> _Link:
-        return _Link(self._address, self._on_message, self._on_end, self._heartbeat_timeout)
+    def _new_link(self) -> _ProcessLink:
+        return _ProcessLink(self._address, self._on_message, self._on_end, self._heartbeat_timeout)
 
-    def _on_message(self, link: _Link, message: dict[str, Any]) -> None:
+    def _on_message(self, link: _ProcessLink, message: dict[str, Any]) -> None:
         """Store a measurement, problem or result that the process has sent. Thread: reader."""
         measured = "width" in message
         with self._changed:
@@ -132,8 +131,8 @@ class FrankaGripper(Gripper):
             with contextlib.suppress(MultipandaError):
                 self._publish(self._width, self._is_grasped)
 
-    def _on_end(self, link: _Link, code: int) -> None:
-        """Let the pending commands of a process that has ended fail. Thread: reader."""
+    def _on_end(self, link: _ProcessLink, code: int) -> None:
+        """Let pending commands fail after the process has ended. Thread: reader."""
         with self._changed:
             if not link.closing:
                 ending = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
@@ -147,7 +146,7 @@ class FrankaGripper(Gripper):
             link.pending.clear()
             self._changed.notify_all()
 
-    def _settle(self, pending: _Pending, outcome: Outcome, text: str) -> None:
+    def _settle(self, pending: _PendingCommand, outcome: Outcome, text: str) -> None:
         text_reported = text or f"{outcome.name.lower()} at {self._width:.4f} m"
         pending.result = GripperResult(outcome, self._width, f"{pending.command}: {text_reported}")
 
@@ -162,33 +161,23 @@ class FrankaGripper(Gripper):
                 self._check()
 
 
-class _Link:
-    """Connection to a gripper process: its pipes, and the thread that reads its messages.
-
-    Args:
-        address: Address of the robot.
-        take: Callback for each message of the process.
-        gone: Callback at the end of the process, with its exit code.
-        heartbeat_timeout: Timeout of the heartbeat after the first message [s].
-
-    Attributes:
-        process: Child process.
-        pending: Commands without a result, by the number of the command.
-        closing: True once :meth:`close` was called.
-        stalled_for: Time without a heartbeat after which the process was killed [s]; 0 if not
-            killed.
-    """
+class _ProcessLink:
+    """Connection to a gripper process: its pipes, and the thread that reads its messages."""
 
     def __init__(
         self,
         address: str,
-        take: Callable[[_Link, dict[str, Any]], None],
-        gone: Callable[[_Link, int], None],
+        on_message: Callable[[_ProcessLink, dict[str, Any]], None],
+        on_end: Callable[[_ProcessLink, int], None],
         heartbeat_timeout: float,
     ) -> None:
-        self.pending: dict[int, _Pending] = {}
+        self.pending: dict[int, _PendingCommand] = {}
         self.closing, self.stalled_for = False, 0.0
-        self._on_message, self._on_end, self._heartbeat_timeout = take, gone, heartbeat_timeout
+        self._on_message, self._on_end, self._heartbeat_timeout = (
+            on_message,
+            on_end,
+            heartbeat_timeout,
+        )
         self.process = subprocess.Popen(
             module_command("multipanda_py.hardware.franka.gripper_process", address),
             stdin=subprocess.PIPE,
@@ -200,23 +189,18 @@ class _Link:
         self._reader = threading.Thread(target=self._read, name="gripper", daemon=True)
         self._reader.start()
 
-    def send(self, number: int, pending: _Pending) -> bool:
-        """Send a command to the process; return False if the process has ended.
-
-        Args:
-            number: Number of the command, which the process repeats in the result.
-            pending: Command, which receives the result.
-        """
+    def send(self, command_number: int, pending: _PendingCommand) -> bool:
+        """Send a command to the process; return False if the process has ended."""
         stream = self.process.stdin
         if stream is None or self.process.poll() is not None:
             return False
         try:
-            line = json.dumps({"number": number, **asdict(pending.command)}) + "\n"
+            line = json.dumps({"number": command_number, **asdict(pending.command)}) + "\n"
             stream.write(line.encode())
             stream.flush()
         except (OSError, ValueError):
             return False
-        self.pending[number] = pending
+        self.pending[command_number] = pending
         return True
 
     def close(self) -> None:

@@ -93,7 +93,7 @@ def _serve(hand: Any, commands: int, answers: int) -> None:
     received = bytearray()
     while True:
         while not select.select([commands], [], [], 0.0)[0]:
-            _measure(hand, answers)
+            _send_next_state(hand, answers)
         data = os.read(commands, 65536)
         if not data:
             return
@@ -104,13 +104,8 @@ def _serve(hand: Any, commands: int, answers: int) -> None:
             _execute(hand, json.loads(line), answers)
 
 
-def _measure(hand: Any, answers: int) -> None:
-    """Wait for the next state of the gripper (20 Hz), and send it to the supervisor.
-
-    Args:
-        hand: Connected ``pylibfranka.Gripper``.
-        answers: File descriptor to which the state is written.
-    """
+def _send_next_state(hand: Any, answers: int) -> None:
+    # Waits for the next state, at 20 Hz.
     state = hand.read_once()
     send_line(
         answers,
@@ -129,7 +124,7 @@ def _execute(hand: Any, command: dict[str, Any], answers: int) -> None:
         text = " ".join(str(error).split())
         outcome = Outcome.ABORTED if "abort" in text.lower() else Outcome.FAILED
     else:
-        _measure(hand, answers)
+        _send_next_state(hand, answers)
     send_line(answers, done=command["number"], outcome=outcome, text=text)
 
 
@@ -211,13 +206,13 @@ class Supervisor:
     def run(self) -> None:
         """Forward commands and results until the owner has ended."""
         try:
-            while self._serve():
+            while self._process_input():
                 pass
         finally:
             if self._worker is not None:
                 self._worker.kill()
 
-    def _serve(self) -> bool:
+    def _process_input(self) -> bool:
         """Process new input from owner and worker; return False if the owner has ended."""
         worker = self._worker
         fds = [0] if worker is None else [0, worker.fd]
@@ -225,9 +220,11 @@ class Supervisor:
         if not ready:
             send_line(1)
         if worker is not None and worker.fd in ready:
-            self._pass_on(worker)
+            self._forward_messages(worker)
         elif worker is not None and time.monotonic() > worker.deadline:
-            self._drop(Outcome.FAILED, f"no response from {self._address}; connection closed")
+            self._kill_worker(
+                Outcome.FAILED, f"no response from {self._address}; connection closed"
+            )
         if 0 in ready:
             data = os.read(0, 65536)
             if not data:
@@ -242,18 +239,17 @@ class Supervisor:
     def _command(self, command: dict[str, Any]) -> None:
         if self._worker is not None and self._worker.number:
             stop = command["action"] == Action.STOP
-            self._drop(Outcome.ABORTED, "stopped" if stop else "ended by a newer command")
+            self._kill_worker(Outcome.ABORTED, "stopped" if stop else "ended by a newer command")
         if self._worker is None:
             self._worker_output.clear()
             self._worker = Worker(self._library, self._address)
         self._worker.send(command)
 
-    def _pass_on(self, worker: Worker) -> None:
-        """Forward the messages of the worker to the owner; process the end of the worker."""
+    def _forward_messages(self, worker: Worker) -> None:
         data = os.read(worker.fd, 65536)
         if not data:
             text = worker.problem or f"the connection to {self._address} is lost"
-            self._drop(Outcome.FAILED, text)
+            self._kill_worker(Outcome.FAILED, text)
             return
         self._worker_output += data
         end = self._worker_output.rfind(b"\n") + 1
@@ -268,24 +264,15 @@ class Supervisor:
         if not worker.number:
             worker.deadline = time.monotonic() + RESPONSE_TIMEOUT
 
-    def _drop(self, outcome: Outcome, text: str) -> None:
-        """Kill the worker.
-
-        The owner gets ``outcome`` as the result of the command that the worker was executing, if
-        any.
-
-        Args:
-            outcome: Outcome of the command. ``FAILED`` also reports a problem of the connection.
-            text: Reason for the kill.
-        """
+    def _kill_worker(self, outcome: Outcome, reason: str) -> None:
         worker, self._worker = self._worker, None
         if worker is None:
             return
         worker.kill()
         if outcome is Outcome.FAILED:
-            send_line(1, problem=text)
+            send_line(1, problem=reason)
         if worker.number:
-            send_line(1, done=worker.number, outcome=outcome, text=text)
+            send_line(1, done=worker.number, outcome=outcome, text=reason)
 
 
 def main() -> int:

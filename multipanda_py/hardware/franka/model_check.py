@@ -72,9 +72,6 @@ class ModelCheck:
     ) -> list[Difference]:
         """Return the maximum difference between the two models in each quantity.
 
-        The quantities are computed at the measured configuration. Rotor inertias are subtracted
-        from the mass matrix of this package, because the robot's mass matrix excludes them.
-
         Args:
             options: Settings with the tolerances, and with the load for the model of this package.
             measurements: Robot's model as flat, column-major lists; see
@@ -88,6 +85,7 @@ class ModelCheck:
         gravity: Vector = np.array(pin.computeGeneralizedGravity(model, data, q))
         coriolis = np.array(pin.nonLinearEffects(model, data, q, dq)) - gravity
         mass = np.triu(pin.crba(model, data, q))
+        # The robot's mass matrix excludes rotor inertias.
         mass = mass + np.triu(mass, 1).T - np.diag(ARMATURE)
         jacobian: Matrix = np.array(
             pin.computeFrameJacobian(model, data, q, self._frame, pin.LOCAL_WORLD_ALIGNED)

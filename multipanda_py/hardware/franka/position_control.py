@@ -75,10 +75,7 @@ _BRAKING_FRACTION = 0.9
 
 
 class SpeedNearLimits:
-    """Joint speed limit that decreases near position limits, so that the arm can always brake.
-
-    The speed limit of the FR3 itself is slightly higher.
-    """
+    """Joint speed limit that decreases near position limits, so that the arm can always brake."""
 
     def __init__(self, limits: ArmLimits) -> None:
         self._braking = np.minimum(DECELERATION, _BRAKING_FRACTION * limits.acceleration)
@@ -122,13 +119,12 @@ class PositionControl:
     command arrives in time, the robot *bridges* the cycle: it moves on with constant acceleration.
     A late command for this cycle must have no effect. Therefore no command is sent in two cases.
 
-    - The state is older than :data:`MAX_STATE_AGE`, so a command would be late.
-    - The robot has bridged the last cycle although a command was sent in time. That command may
-      still arrive.
+    - The state is older than :data:`MAX_STATE_AGE`.
+    - The robot has bridged the last cycle although a command was sent in time.
 
-    Velocity commands also correct the difference between ``q_d`` and the positions of the loop.
-    The speed of this correction is at most that of the commanded motion, or
-    :data:`MAX_CORRECTION_SPEED` at rest. If ``q_d`` does not follow the commands, the motion ends.
+    Velocity commands also correct the difference between ``q_d`` and the positions of the loop, at
+    most at the commanded speed, or at :data:`MAX_CORRECTION_SPEED` at rest. If ``q_d`` does not
+    follow the commands, the motion ends.
 
     Args:
         loop: Connection to the loop.
@@ -191,7 +187,7 @@ class PositionControl:
                 limiter.start(np.array(state.q_d))
                 self._unfollowed_cycles, self._unsent, self._bridged = 0, False, False
                 loop.report_busy(0.0)
-            elif reason is None and (strayed := self._catch_up(state)):
+            elif reason is None and (strayed := self._continue_from_executed(state)):
                 stopping, reason = True, ("command_not_followed", strayed)
             desired = None if stopping else loop.wait(number, until)
             if desired is not None and not math.isfinite(sum(desired)):
@@ -199,7 +195,7 @@ class PositionControl:
             if is_first:  # The robot requires that a motion begins at rest.
                 desired = None
             before = limiter.q.copy()
-            self._bridge = _bridged(state)
+            self._bridge = _bridged_positions(state)
             if desired is not None:
                 limiter.follow(np.array(desired))
                 answered_at = now
@@ -219,13 +215,8 @@ class PositionControl:
             if loop.has_lines():
                 refuse_settings(loop, self._mode.name)
 
-    def _catch_up(self, state: Any) -> str:
-        """Continue from the robot's ``q_d`` if it differs from the last command.
-
-        Returns:
-            Reason to end the motion if ``q_d`` has differed for :data:`MAX_UNFOLLOWED_CYCLES`;
-            otherwise an empty string.
-        """
+    def _continue_from_executed(self, state: Any) -> str:
+        """Continue from ``q_d``; return a reason to end the motion, or an empty string."""
         executed = np.array(state.q_d)
         gap = executed - self._limiter.q
         size = float(np.abs(gap).max())
@@ -238,6 +229,7 @@ class PositionControl:
         self._unfollowed_cycles = (
             self._unfollowed_cycles + 1 if size > _FOLLOWING_TOLERANCE and not self._unsent else 0
         )
+        # The robot does not follow the commands.
         if self._unfollowed_cycles >= MAX_UNFOLLOWED_CYCLES:
             joint = int(np.abs(gap).argmax())
             return _not_followed(joint, float(executed[joint]), float(gap[joint]))
@@ -245,7 +237,7 @@ class PositionControl:
         return ""
 
 
-def _bridged(state: Any) -> Vector:
+def _bridged_positions(state: Any) -> Vector:
     """Return ``q_d`` of the next cycle if no command arrives in this cycle, (n,) [rad]."""
     rate = np.array(state.dq_d) + PERIOD * np.array(state.ddq_d)
     return np.asarray(np.array(state.q_d) + PERIOD * rate)

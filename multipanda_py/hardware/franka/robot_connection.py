@@ -180,11 +180,7 @@ def _is_idle(robot: Any) -> bool:
 
 
 def fresh_state(robot: Any) -> Any:
-    """Return a current state.
-
-    The first state that libfranka reads may have waited in the socket for seconds, so it is
-    discarded.
-    """
+    """Return a current state; the first one may have waited in the socket and is discarded."""
     robot.read_once()
     return robot.read_once()
 
@@ -209,14 +205,8 @@ def measure(robot: Any) -> dict[str, Any]:
     return result
 
 
-def describe_error(ip: str, kind: str, text: str) -> str:
-    """Return a message about an error of libfranka, with its remedy.
-
-    Args:
-        ip: Address of the robot.
-        kind: Name of the exception class.
-        text: Text of the exception.
-    """
+def describe_error(ip: str, exception_name: str, text: str) -> str:
+    """Return a message about an error of libfranka, with its remedy."""
     text = text.removeprefix("libfranka: ").strip()
     low = text.lower()
     if "incompatible library version" in low:
@@ -225,9 +215,9 @@ def describe_error(ip: str, kind: str, text: str) -> str:
             "pylibfranka of this version needs an FR3 with system 5.9 or newer. Update the robot, "
             "or install a matching pylibfranka"
         )
-    if kind == "CommandException":
+    if exception_name == "CommandException":
         return f"robot {ip} rejects the command: {text}"
-    if kind == "NetworkException":
+    if exception_name == "NetworkException":
         if "refused" in low:
             return (
                 f"robot {ip} refused the connection: activate FCI and unlock the joints in Desk, "
@@ -247,9 +237,9 @@ def describe_error(ip: str, kind: str, text: str) -> str:
             f"robot {ip} cannot be reached ({text}): check the address, the cable and that this "
             "computer is in the robot's network (ping it)"
         )
-    if kind == "RuntimeError":
+    if exception_name == "RuntimeError":
         return f"robot {ip} is not an FR3 that libfranka supports: {text}"
-    return f"robot {ip}: {kind}: {text}"
+    return f"robot {ip}: {exception_name}: {text}"
 
 
 def ended_motion(robot: Any, text: str) -> tuple[str, tuple[str, str]]:

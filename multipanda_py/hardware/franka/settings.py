@@ -49,18 +49,12 @@ class LoadSettings(Settings):
 
         The result is an empty string for a valid value, and for every other setting.
         """
-        return _of_no_body(value) if name == "load_inertia" else ""
+        return _impossible_inertia_reason(value) if name == "load_inertia" else ""
 
 
-def _of_no_body(values: Sequence[float]) -> str:
-    """Return the reason why no rigid body can have an inertia; empty if the inertia is possible.
-
-    Its principal moments must be positive and obey the triangle inequality.
-
-    Args:
-        values: Inertia, xx yy zz xy xz yz, (6,) [kg m^2].
-    """
-    moments = np.linalg.eigvalsh(inertia_matrix(values))
+def _impossible_inertia_reason(inertia: Sequence[float]) -> str:
+    """Return the reason why no rigid body can have an inertia [kg m^2], or an empty string."""
+    moments = np.linalg.eigvalsh(inertia_matrix(inertia))
     if moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] - 1e-9:
         return ""
     return (
@@ -251,8 +245,7 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
 def commanded_load(options: FrankaSettings, arm: ArmDescription) -> Load:
     """Return the load for libfranka's ``set_load``: load and tool of the arm as one body.
 
-    With ``tool_in_desk``, the tool is excluded, because the end effector in Desk already includes
-    it.
+    With ``tool_in_desk``, the tool is excluded.
     """
     tool = arm.tool
     if tool is None or options.tool_in_desk:

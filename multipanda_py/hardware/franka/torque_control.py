@@ -32,30 +32,19 @@ def publish(loop: DriverSide, state: Any, executing: int, mode: int) -> int:
     )  # fmt: skip
 
 
-def refuse_settings(loop: DriverSide, control: str) -> None:
-    """Reject new settings during a motion, because a robot accepts settings only without a motion.
-
-    Args:
-        loop: Connection to the loop, with the settings on standard input.
-        control: Name of the running control, for the message.
-    """
+def refuse_settings(loop: DriverSide, control_name: str) -> None:
+    """Reject new settings during a motion, in which a robot accepts none."""
     for _ in loop.lines():
         loop.send_message(
-            settings="refused", text=f"the arm is under {control} control, not at rest"
+            settings="refused", text=f"the arm is under {control_name} control, not at rest"
         )
 
 
-def finish(loop: DriverSide, handle: Any, command: Any) -> None:
-    """End the motion; libfranka blocks until it has ended.
-
-    Args:
-        loop: Connection to the loop.
-        handle: Motion of libfranka.
-        command: Last command of the motion.
-    """
+def finish(loop: DriverSide, handle: Any, last_command: Any) -> None:
+    """End a motion of libfranka (``handle``), which blocks until the motion has ended."""
     loop.report_busy(FINISH_TIME)
-    command.motion_finished = True
-    handle.writeOnce(command)
+    last_command.motion_finished = True
+    handle.writeOnce(last_command)
     loop.report_busy(0.0)
 
 

@@ -64,7 +64,7 @@ class TopicArm:
 
     def poll(self) -> list[Fault]:
         """Return the new faults of the driver."""
-        return self.link.poll(_no_model)
+        return self.link.poll(_accept_any_driver)
 
     def recover(self) -> None:
         """Clear the fault of the arm, or start a new driver if the last one has ended."""
@@ -103,12 +103,8 @@ class TopicArm:
         return f"{self._state.name}: its driver has not responded; recover the arm first"
 
 
-def _no_model(_result: object) -> str:
-    """Accept the first response of every driver, because it contains no robot model to check.
-
-    Returns:
-        Empty string, which means that the driver is accepted.
-    """
+# The first response of these drivers contains no robot model to check.
+def _accept_any_driver(_result: object) -> str:
     return ""
 
 
@@ -157,8 +153,7 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
     def interfaces_with(cls, settings: Ros2ControlSettings) -> tuple[str, ...]:
         """Return the command interfaces that controllets may use with these settings.
 
-        If the driver sends efforts, this is ``effort``. If it sends positions, these are
-        ``position`` and ``velocity``, because the loop integrates velocities to positions.
+        These are ``effort`` if the driver sends efforts, otherwise ``position`` and ``velocity``.
         """
         return (
             COMMAND_INTERFACES[:1]

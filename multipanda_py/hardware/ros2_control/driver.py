@@ -47,9 +47,9 @@ Limiter = TypeVar("Limiter")
 class TopicControl(ABC, Generic[Limiter]):
     """Control of one arm over its topics, from the first state to the last command.
 
-    The external controller repeats the last command forever. After its first command, this
-    control therefore sends a command for every state. It brakes the arm after a fault, and if the
-    loop does not respond or has ended.
+    The external controller repeats the last command forever. After its first command, this control
+    therefore sends a command for every state. It brakes the arm after a fault, and if the loop
+    does not respond or has ended.
 
     Args:
         loop: Connection to the loop.
@@ -71,7 +71,7 @@ class TopicControl(ABC, Generic[Limiter]):
         settings: TopicDriverSettings,
     ) -> None:
         self._loop, self._topics, self._reading = loop, topics, reading
-        self._limiter = self._limiter_of(settings)
+        self._limiter = self._make_limiter(settings)
         self._budget = int(settings.answer_budget * 1e9)
         self._sent: list[float] | None = None
         self._tau = [0.0] * len(reading.q)
@@ -81,36 +81,29 @@ class TopicControl(ABC, Generic[Limiter]):
         self._state_error = ""  # Reason why the newest message is invalid; empty if it is valid.
         self._lost_states = False
         self._recoveries = loop.words[DriverWord.RECOVER]
-        self._use(settings)
+        self._apply_settings(settings)
         topics.on_state = self._on_state
-        self._publish(0.0)
+        self._publish_state(0.0)
 
     @staticmethod
     @abstractmethod
-    def _limiter_of(settings: TopicDriverSettings) -> Limiter:
+    def _make_limiter(settings: TopicDriverSettings) -> Limiter:
         """Return the limiter for all commands of this control."""
 
     @abstractmethod
-    def _answer(self, period: float) -> None:
-        """Publish the newest state to the loop, and send a command to the arm.
-
-        Args:
-            period: Time since the previous state [s].
-        """
+    def _answer_state(self, period: float) -> None:
+        """Publish the state that is ``period`` [s] newer than the last, and send a command."""
 
     @abstractmethod
-    def _act_without_state(self) -> None:
+    def _hold_without_state(self) -> None:
         """Brake or hold the arm while no valid state arrives."""
 
     @abstractmethod
-    def _leave(self) -> None:
+    def _brake_before_exit(self) -> None:
         """Brake the arm before the driver ends. The last command keeps it at rest afterwards."""
 
-    def _use(self, settings: TopicDriverSettings) -> None:
-        """Apply settings of the driver.
-
-        They may differ from the present settings in load and damping only.
-        """
+    def _apply_settings(self, settings: TopicDriverSettings) -> None:
+        """Apply settings that differ from the present ones in load and damping only."""
         self._settings = settings
         is_torque = settings.effort == "torque"
         self._observer = MomentumObserver(unpacked(settings)) if is_torque else None
@@ -120,10 +113,9 @@ class TopicControl(ABC, Generic[Limiter]):
         self._valid_state_at = time.monotonic()
         while not self._loop.ended():
             self._process_messages()
-        self._leave()
+        self._brake_before_exit()
 
     def _process_messages(self) -> None:
-        """Process new states and requests of the loop, and check the timeout of states."""
         loop, words = self._loop, self._loop.words
         self._topics.spin(MAX_WAIT)
         loop.send_heartbeat()
@@ -134,14 +126,14 @@ class TopicControl(ABC, Generic[Limiter]):
         age = time.monotonic() - self._valid_state_at
         if age > self._settings.state_timeout:
             if self._state_error:
-                self._fail("state_invalid", self._state_error)
+                self._report_fault("state_invalid", self._state_error)
             else:
-                self._fail("robot_silent", self._silent(age))
+                self._report_fault("robot_silent", self._silent(age))
             self._lost_states = True
-            self._act_without_state()
+            self._hold_without_state()
             self._reading.follow_back()
         for line in loop.lines():
-            self._use(TopicDriverSettings.from_json(line))
+            self._apply_settings(TopicDriverSettings.from_json(line))
             loop.send_message(settings="applied", text="")
 
     def _on_state(self, message: Any) -> None:
@@ -153,51 +145,41 @@ class TopicControl(ABC, Generic[Limiter]):
                 return
         except StateInvalid as error:
             self._state_error = str(error)
-            self._fail("state_invalid", self._state_error)
-            self._act_without_state()
+            self._report_fault("state_invalid", self._state_error)
+            self._hold_without_state()
             return
         self._state_error = ""
         self._valid_state_at = self._message_at
-        self._answer(reading.time - before)
+        self._answer_state(reading.time - before)
 
-    def _publish(self, period: float) -> int:
-        """Publish the newest state to the loop, and return its number.
-
-        Args:
-            period: Time since the previous state [s].
-        """
+    def _publish_state(self, period: float) -> int:
+        """Publish the state that is ``period`` [s] newer than the last, and return its number."""
         reading = self._reading
         tau = self._tau
         exerted = [0.0] * len(tau)
         # Before the first command, closed brakes may carry the arm. The missing effort against
         # gravity would then look like an external torque.
         if self._observer is not None and reading.effort and self._sent is not None:
-            tau, exerted = reading.effort, self._exerted_torques(self._observer, period)
+            tau, exerted = reading.effort, self._torques_on_environment(self._observer, period)
         return self._loop.publish(
             reading.time, self._moving * self.kind, 0, *reading.q, *reading.dq, *tau, *exerted
         )
 
-    def _check_timeout(self) -> float:
-        """Count a missing command of the loop; after :data:`.RAMP_TIME`, end the motion.
-
-        A fault is reported if the loop still runs and commands are enabled.
-
-        Returns:
-            Time since the last command of the loop [s].
-        """
+    def _count_missing_command(self) -> float:
+        """Return the time since the last command [s]; after RAMP_TIME, end the motion."""
         words = self._loop.words
         words[DriverWord.LATE] += 1
         age = self._reading.time - self._last_command_time
         if age >= RAMP_TIME and self._moving:
             self._moving = False
             if words[DriverWord.ENABLED] and not self._loop.ended():
-                self._fail("loop_silent", (
+                self._report_fault("loop_silent", (
                     f"no command from the control loop for {1e3 * age:.0f} ms; the arm "
                     "brakes. Recover it to continue"
                 ))  # fmt: skip
         return age
 
-    def _exerted_torques(self, observer: MomentumObserver, period: float) -> list[float]:
+    def _torques_on_environment(self, observer: MomentumObserver, period: float) -> list[float]:
         """Return the torques that the arm exerts on its environment, (n,) [Nm]."""
         reading = self._reading
         if not 0.0 < period < self._settings.state_timeout:
@@ -211,11 +193,7 @@ class TopicControl(ABC, Generic[Limiter]):
         self._sent = command
         self._topics.send(command)
 
-    def _fail(self, kind: str, text: str) -> None:
-        """Report a fault, and execute no commands of the loop until the next recovery request.
-
-        Further faults before this request are not reported.
-        """
+    def _report_fault(self, kind: str, text: str) -> None:
         self._moving = False
         if not self._armed:
             return
@@ -291,33 +269,28 @@ class EffortControl(TopicControl[TorqueLimiter]):
     """
 
     @staticmethod
-    def _limiter_of(settings: TopicDriverSettings) -> TorqueLimiter:
+    def _make_limiter(settings: TopicDriverSettings) -> TorqueLimiter:
         return TorqueLimiter(settings.torque_limits, settings.torque_steps)
 
-    def _use(self, settings: TopicDriverSettings) -> None:
-        super()._use(settings)
+    def _apply_settings(self, settings: TopicDriverSettings) -> None:
+        super()._apply_settings(settings)
         model = unpacked(settings)
         self._resting = RestingTorque(model, settings.damping, carries=settings.carries)
 
-    def _answer(self, period: float) -> None:
+    def _answer_state(self, period: float) -> None:
         reading = self._reading
         resting = self._resting.of(reading.q, reading.dq)
         if self._armed and not self._moving and self._loop.may_execute() == TORQUES:
-            self._start(resting)
+            self._begin_motion(resting)
         until = _monotonic_ns() + self._budget
-        number = self._publish(period)
+        number = self._publish_state(period)
         if not self._moving:
             if self._sent is not None:
                 self._send(self._limiter.silent(RAMP_TIME, self._sent, resting))
             return
         self._send(self._next_torque(number, until, resting))
 
-    def _start(self, resting: list[float]) -> None:
-        """Begin a motion at the effort that was sent last, or at ``resting`` before the first.
-
-        Args:
-            resting: Effort that holds the arm against gravity and brakes it, (n,) [Nm].
-        """
+    def _begin_motion(self, resting: list[float]) -> None:
         # Before the first command of this driver, the robot is assumed to apply the effort that
         # carries the arm.
         if self._sent is None:
@@ -326,31 +299,25 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._limiter.start(self._sent)
         self._loop.start_motion()
 
-    def _next_torque(self, number: int, until: int, resting: list[float]) -> list[float]:
-        """Return the limited torque of the loop; without one, a torque that decays to ``resting``.
-
-        Args:
-            number: Number of the published state.
-            until: End of the wait for the loop, CLOCK_MONOTONIC [ns].
-            resting: Torque that holds the arm against gravity and brakes it, (n,) [Nm].
-        """
+    def _next_torque(self, state_number: int, until_ns: int, resting: list[float]) -> list[float]:
+        """Return the limited torque of the loop, or one that decays to ``resting``, (n,) [Nm]."""
         words, limiter = self._loop.words, self._limiter
         sent = self._sent or resting
-        desired = self._loop.wait(number, until)
+        desired = self._loop.wait(state_number, until_ns)
         if desired is not None:
             tau = limiter.answer(desired, sent)
             if tau is not None:
                 words[DriverWord.ANSWERED] += 1
                 self._last_command_time = self._reading.time
                 return tau
-            self._fail("torque_invalid", (
+            self._report_fault("torque_invalid", (
                 f"the control loop sent the torque {list(desired)}, allowed finite numbers; "
                 "the arm brakes. Recover it to continue"
             ))  # fmt: skip
-        return limiter.silent(self._check_timeout(), sent, resting)
+        return limiter.silent(self._count_missing_command(), sent, resting)
 
-    def _act_without_state(self) -> None:
-        """Change the effort towards the one that holds the arm at its last known configuration."""
+    def _hold_without_state(self) -> None:
+        """Change the effort towards the one that holds the last known configuration."""
         reading = self._reading
         if self._sent is None or not reading.q:
             return
@@ -362,7 +329,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._tau = tau
         super()._send(tau)
 
-    def _leave(self) -> None:
+    def _brake_before_exit(self) -> None:
         """Brake the arm until it is at rest or a timeout ends; then send the effort to hold it."""
         self._armed = self._moving = False
         if self._sent is None:
@@ -373,7 +340,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
             self._topics.spin(MAX_WAIT)
             moves = max(map(abs, self._reading.dq), default=0.0) > REST_SPEED
             if time.monotonic() - self._valid_state_at > self._settings.state_timeout:
-                self._act_without_state()
+                self._hold_without_state()
             resting = self._resting.of(self._reading.q, [0.0] * len(self._sent))
             gap = max(abs(a - b) for a, b in zip(self._sent, resting))
             if not moves and gap < min(self._settings.torque_steps):
@@ -400,21 +367,21 @@ class TopicPositions(TopicControl[MotionLimiter]):
     kind = POSITIONS
 
     @staticmethod
-    def _limiter_of(settings: TopicDriverSettings) -> MotionLimiter:
+    def _make_limiter(settings: TopicDriverSettings) -> MotionLimiter:
         return MotionLimiter(settings.motion_limits, 1.0 / settings.rate)
 
-    def _answer(self, period: float) -> None:
+    def _answer_state(self, period: float) -> None:
         if self._lost_states:
             self._lost_states, self._sent = False, None
         if self._armed and not self._moving and self._loop.may_execute() == POSITIONS:
-            self._start()
+            self._begin_motion()
         until = _monotonic_ns() + self._budget
-        number = self._publish(period)
+        number = self._publish_state(period)
         if self._sent is None:
             return
         desired = self._loop.wait(number, until) if self._moving else None
         if desired is not None and not math.isfinite(sum(desired)):
-            self._fail("position_invalid", (
+            self._report_fault("position_invalid", (
                 f"the control loop sent the positions {list(desired)}, allowed finite numbers; "
                 "the arm brakes. Recover it to continue"
             ))  # fmt: skip
@@ -422,19 +389,15 @@ class TopicPositions(TopicControl[MotionLimiter]):
         if desired is None:
             self._limiter.brake()
             if self._moving:
-                self._check_timeout()
+                self._count_missing_command()
         else:
             self._limiter.follow(np.array(desired))
             self._loop.words[DriverWord.ANSWERED] += 1
             self._last_command_time = self._reading.time
         self._send(self._limiter.q.tolist())
 
-    def _start(self) -> None:
-        """Begin a motion at the last commanded position.
-
-        It begins at the measured position if there is no last command. The measured position also
-        replaces a command at rest that is more than :data:`MAX_COMMAND_DISTANCE` from the arm.
-        """
+    def _begin_motion(self) -> None:
+        """Begin a motion at the last command, or at the measured position without a usable one."""
         limiter, q = self._limiter, np.array(self._reading.q)
         if self._sent is None or (
             limiter.at_rest and np.abs(limiter.q - q).max() > MAX_COMMAND_DISTANCE
@@ -444,11 +407,8 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._moving, self._last_command_time = True, self._reading.time
         self._loop.start_motion(POSITIONS)
 
-    def _act_without_state(self) -> None:
-        """Brake the commanded position after an invalid state.
-
-        After a timeout of the states, send nothing: the last command stays in effect.
-        """
+    def _hold_without_state(self) -> None:
+        """Brake the commanded position, but send nothing after a timeout of the states."""
         limiter = self._limiter
         if self._lost_states:
             limiter.start(limiter.q)
@@ -456,14 +416,14 @@ class TopicPositions(TopicControl[MotionLimiter]):
             limiter.brake()
             self._send(limiter.q.tolist())
 
-    def _leave(self) -> None:
+    def _brake_before_exit(self) -> None:
         self._armed = self._moving = False
         deadline = time.monotonic() + POSITION_STOP_TIME
         while not (self._sent is None or self._limiter.at_rest) and time.monotonic() < deadline:
             self._topics.spin(MAX_WAIT)
             if time.monotonic() - self._valid_state_at > self._settings.state_timeout:
                 self._lost_states = True
-                self._act_without_state()
+                self._hold_without_state()
 
 
 # Maximum duration of the only garbage collection, during which the driver sends no heartbeats [s].

@@ -39,14 +39,13 @@ class StateMessage(Protocol):
 class JointReading:
     """Newest state of the joints of an arm, from base to flange.
 
-    A position that a joint cannot have reached since its last state is a jump. States with a jump
-    are rejected.
+    A position that a joint cannot have reached since its last state is a jump, and is rejected.
 
     Args:
         names: Names of the joints, n.
-        fastest: Speed limits, (n,) [rad/s, or m/s]; empty to accept jumps.
+        speed_limits: Speed limits, (n,) [rad/s, or m/s]; empty to accept jumps.
         endless: True for each continuous joint, (n,), whose position may change by full rotations.
-        longest: Maximum time between two states that counts for the allowed displacement [s].
+        max_gap: Maximum time between two states that counts for the allowed displacement [s].
             After a longer gap, a larger displacement is rejected until :meth:`forget`.
         slides: True for each prismatic joint, (n,).
 
@@ -60,15 +59,15 @@ class JointReading:
     def __init__(
         self,
         names: Sequence[str],
-        fastest: Sequence[float] = (),
+        speed_limits: Sequence[float] = (),
         endless: Sequence[bool] = (),
-        longest: float = math.inf,
+        max_gap: float = math.inf,
         slides: Sequence[bool] = (),
     ) -> None:
         self._required_joints = list(names)
-        self._fastest = list(fastest) or [math.inf] * len(names)
+        self._fastest = list(speed_limits) or [math.inf] * len(names)
         self._endless = list(endless) or [False] * len(names)
-        self._longest = longest
+        self._longest = max_gap
         self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
         # Stamp of the last message [s]. Messages can arrive out of order, so that it is older than
         # the newest state at ``time``.
@@ -94,7 +93,7 @@ class JointReading:
         """
         names, position = message.name, message.position
         velocity, effort = message.velocity, message.effort
-        if names != self._names and not self._find(names):
+        if names != self._names and not self._find_joints(names):
             return False
         stamp = message.header.stamp
         self._stamp = time = stamp.sec + 1e-9 * stamp.nanosec
@@ -126,11 +125,7 @@ class JointReading:
         return self._stamp < self.time
 
     def follow_back(self) -> None:
-        """Continue from the last message if its time stamp is older than that of the last state.
-
-        This happens after a clock was set back or restarted. The next state is then accepted
-        without a check for jumps.
-        """
+        """Continue from the last message if its clock was set back, without a check for jumps."""
         if self.is_behind:
             self.time, self._before = self._stamp, []
 
@@ -139,12 +134,6 @@ class JointReading:
         self._before = []
 
     def _check_displacement(self, q: Sequence[float], period: float) -> None:
-        """Reject positions that the arm cannot have reached since the last state.
-
-        Args:
-            q: New positions, (n,) [rad, or m].
-            period: Time since the last state [s].
-        """
         each = zip(
             self._required_joints, q, self._before, self._fastest, self._endless, self._units
         )
@@ -157,15 +146,8 @@ class JointReading:
                     f"{1e3 * period:.3g} ms, allowed {max_displacement:.3g} {unit}"
                 )
 
-    def _find(self, names: Sequence[str]) -> bool:
-        """Find the arm's joints in a message.
-
-        Returns:
-            False if none of them belongs to the arm.
-
-        Raises:
-            StateInvalid: If only some joints of the arm are named, or a name repeats.
-        """
+    def _find_joints(self, names: Sequence[str]) -> bool:
+        """Return False if a message names no joint of the arm."""
         missing = [name for name in self._required_joints if name not in names]
         if len(missing) == len(self._required_joints):
             return False

@@ -141,7 +141,7 @@ class TopicDriverSettings:
 
     @property
     def motion_limits(self) -> ArmLimits:
-        """Limits of commanded positions."""
+        """Limits of commanded motions."""
         # ``ArmLimits`` requires a torque rate, which the limiter of positions ignores.
         torque = np.array(self.torque_limits)
         lower, upper, velocity, acceleration, jerk = map(np.array, self.motion_bounds)
@@ -196,18 +196,18 @@ def driver_settings(
 
 
 def changed_settings(
-    sent: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
+    previous: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
 ) -> TopicDriverSettings:
     """Return a copy of a driver's settings with a new load and damping.
 
     Args:
-        sent: Settings of the driver.
+        previous: Settings of the driver.
         settings: New settings of the arm. Only load and damping are used.
         arm: Description of the arm.
 
     Thread: control.
     """
-    return replace(sent, **_live(settings, arm))
+    return replace(previous, **_live(settings, arm))
 
 
 def _live(settings: Ros2ControlSettings, arm: ArmDescription) -> dict[str, Any]:

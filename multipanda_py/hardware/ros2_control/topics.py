@@ -48,7 +48,7 @@ class Topics:
             f"{settings.arm}_ros2_control_driver", context=self._context, enable_rosout=False,
             start_parameter_services=False,
         )  # fmt: skip
-        self._executor = _executor(self._context)
+        self._executor = _make_executor(self._context)
         self._executor.add_node(self._node)
         self._subscription = self._node.create_subscription(
             JointState, settings.state_topic, self._receive, _STATES
@@ -89,8 +89,8 @@ class Topics:
         rclpy.shutdown(context=self._context)
 
 
-def _executor(context: Context) -> Executor:
-    """Return an events executor, or a single-threaded one if this rclpy has no events executor."""
+def _make_executor(context: Context) -> Executor:
+    """Return an events executor, or a single-threaded one if rclpy has no events executor."""
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:

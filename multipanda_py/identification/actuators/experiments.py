@@ -91,7 +91,7 @@ def steps(quick: bool) -> ExperimentResult:
         ):  # fmt: skip
             aim = Curve("commanded", np.array([start, end]), np.full(2, STEP_ANGLE), "k:")
             drawn = [
-                Curve(name, *_between(motion, motion.q, start, end))
+                Curve(name, *_first_joint_between(motion, motion.q, start, end))
                 for name, motion in reversed(motions.items())
             ]
             panels.append(Panel(f"{kind}, {part}", "q [rad]", (*drawn, aim)))
@@ -148,7 +148,7 @@ def chirp(quick: bool) -> ExperimentResult:
             figures[f"{name} bandwidth Hz"] = bands[name]
         panels += [
             Panel(f"{name}, {part}", "angle [rad]", tuple(
-                Curve(label, *_between(motion, angles, start, end))
+                Curve(label, *_first_joint_between(motion, angles, start, end))
                 for label, angles in (("equilibrium of the motors", motion.equilibrium),
                                       ("link", motion.q))
             ))
@@ -221,17 +221,10 @@ def bandwidth(frequency: Vector, gain: Vector) -> float:
     return float(frequency[last] + fraction * (frequency[last + 1] - frequency[last]))
 
 
-def _between(
+def _first_joint_between(
     motion: SpringMotion, angles: Matrix, start: float, end: float
 ) -> tuple[Vector, Vector]:
-    """Return times [s] and angles [rad] of the first joint within an interval.
-
-    Args:
-        motion: Recorded motion, with its times.
-        angles: Joint angles, (k, n) [rad].
-        start: Start of the interval [s].
-        end: End of the interval [s].
-    """
+    """Return times [s] and angles [rad] of the first joint, (k,) each."""
     rows = (motion.time >= start) & (motion.time <= end)
     return motion.time[rows], angles[rows, 0]
 
@@ -258,11 +251,11 @@ def horizontal(quick: bool) -> ExperimentResult:
     for name, preset in PRESETS.items():
         springs = identified(2)
         robot = robot_of(model, springs, preset)
-        beside = offset(springs, preset)
-        follow(robot, lambda _: 0.0, 0.5, beside=beside)
-        motions[name] = follow(robot, lambda _: AMPLITUDE, seconds, 0.0, beside)
+        rest_offset = offset(springs, preset)
+        follow(robot, lambda _: 0.0, 0.5, rest_offset=rest_offset)
+        motions[name] = follow(robot, lambda _: AMPLITUDE, seconds, 0.0, rest_offset)
     rests = {name: float(np.abs(AMPLITUDE - one.q[-1]).max()) for name, one in motions.items()}
-    swings = {name: _crossings(motion) for name, motion in motions.items()}
+    swings = {name: _crossings_of_final_position(motion) for name, motion in motions.items()}
     checks = (
         Check(f"links come to rest at 0.8 rad, within {_REST_TOLERANCE:g} rad",
               ", ".join(f"{name} {rest:.3f} rad" for name, rest in rests.items()),
@@ -295,9 +288,9 @@ def vertical(quick: bool) -> ExperimentResult:
     for name, preset in PRESETS.items():
         springs = identified(2)
         robot = robot_of(model, springs, preset)
-        beside = offset(springs, preset)
+        rest_offset = offset(springs, preset)
         motions[name] = follow(
-            robot, lambda t: AMPLITUDE * math.sin(ANGULAR_FREQUENCY * t), seconds, 1.0, beside
+            robot, lambda t: AMPLITUDE * math.sin(ANGULAR_FREQUENCY * t), seconds, 1.0, rest_offset
         )
     errors = {name: np.abs(one.commanded - one.q).max(axis=0) for name, one in motions.items()}
     motors = max(np.abs(one.commanded - one.equilibrium).max() for one in motions.values())
@@ -338,16 +331,10 @@ def _panels(motions: dict[str, SpringMotion]) -> tuple[Panel, ...]:
     )  # fmt: skip
 
 
-def _crossings(motion: SpringMotion, band: float = 0.02) -> int:
-    """Return the number of times that the first link crosses its final position.
-
-    Args:
-        motion: Recorded motion.
-        band: Half width of the interval around the final position in which samples are ignored,
-            so that noise is not counted [rad].
-    """
+def _crossings_of_final_position(motion: SpringMotion, noise_band: float = 0.02) -> int:
     away = motion.q[:, 0] - motion.q[-1, 0]
-    sides = np.sign(away[np.abs(away) > band])
+    # Samples within noise_band [rad] of the final position are not counted.
+    sides = np.sign(away[np.abs(away) > noise_band])
     return int(np.count_nonzero(np.diff(sides)))
 
 
@@ -402,12 +389,7 @@ def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) 
 
 
 def tip_at(model: mujoco.MjModel, q: Vector) -> Vector:
-    """Return the tip position in the world frame, (3,) [m].
-
-    Args:
-        model: Model with a site ``tip``.
-        q: Joint angles, (n,) [rad].
-    """
+    """Return the position of the site ``tip`` in the world frame, (3,) [m]."""
     data = mujoco.MjData(model)
     data.qpos[:] = q
     mujoco.mj_forward(model, data)
@@ -416,12 +398,7 @@ def tip_at(model: mujoco.MjModel, q: Vector) -> Vector:
 
 
 def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
-    """Return the gravity torques at each joint configuration, (k, n) [Nm].
-
-    Args:
-        model: Model of the arm.
-        q: Joint angles, (k, n) [rad].
-    """
+    """Return the gravity torques at each joint configuration, (k, n) [Nm]."""
     data, weights = mujoco.MjData(model), np.empty_like(q)
     for k, row in enumerate(q):
         data.qpos[: q.shape[1]] = row
@@ -431,18 +408,10 @@ def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
     return weights
 
 
-def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
-    """Command equilibrium angles to a robot, and return the motion of its tip and of the box.
-
-    Args:
-        robot: Robot with a site ``tip``, in a model with a box.
-        aims: Equilibrium angles, one row per time step, (k, n) [rad].
-
-    Returns:
-        Positions of tip and box along the x axis of the world after each step, (k,) each [m].
-    """
-    tips, positions = np.empty(len(aims)), np.empty(len(aims))
-    for k, aim in enumerate(aims):
+def _push_box(robot: CompliantRobot, equilibrium_angles: Matrix) -> tuple[Vector, Vector]:
+    """Return the x positions of tip and box in the world frame after each step, (k,) each [m]."""
+    tips, positions = np.empty(len(equilibrium_angles)), np.empty(len(equilibrium_angles))
+    for k, aim in enumerate(equilibrium_angles):
         robot.joints.command("equilibrium_position", aim)
         robot.step()
         tips[k] = robot.data.site(TIP).xpos[0]
@@ -482,7 +451,7 @@ def push_a_box(quick: bool) -> ExperimentResult:
         )
         robot = robot_of(model, springs, preset)
         robot.reset(start, torques[0])
-        tips, positions = _push(robot, aims)
+        tips, positions = _push_box(robot, aims)
         moved[name] = positions[-1] - positions[0]
         reached[name] = path[-1, 0] - tips[-1]
         curves.append(Curve(name, moments, tips))

@@ -158,8 +158,7 @@ def two_joint_run(
 def learn_and_transfer(quick: bool) -> ExperimentResult:
     """Learn references in simulation, and execute them on simulated arms with other parameters.
 
-    Springs, masses, friction and damping of these arms deviate at random from those of the arm
-    that was used for learning.
+    Springs, masses, friction and damping of these arms deviate at random.
 
     Args:
         quick: True for a motion of 4 s, executed on one arm. False for 20 s and five arms.

@@ -84,7 +84,7 @@ class ExperimentResult:
         return all(check.holds for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result without its curves as plain types, for the JSON file."""
+        """Return the result as plain types for the JSON file, without panels."""
         return {
             "name": self.name, "title": self.title, "setting": self.setting,
             "paper": self.paper,
@@ -174,11 +174,11 @@ def page(results: Sequence[ExperimentResult], quick: bool) -> str:
     return "\n".join(parts) + "</html>\n"
 
 
-def write_page(matches: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
+def write_page(results: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
     """Write the results of experiments as an HTML page, and as a JSON file next to it.
 
     Args:
-        matches: Results of the experiments.
+        results: Results of the experiments.
         target: Path of the page.
         quick: True to note in both files that the simulated runs were shortened.
 
@@ -189,9 +189,9 @@ def write_page(matches: Sequence[ExperimentResult], target: Path, quick: bool) -
         ConfigurationError: If a file cannot be written. No file is changed then.
         MissingExtra: If matplotlib is missing.
     """
-    text, beside = page(matches, quick), target.with_suffix(".json")
+    text, beside = page(results, quick), target.with_suffix(".json")
     numbers = {
-        "source": SOURCE, "quick": quick, "experiments": [one.as_dict() for one in matches]
+        "source": SOURCE, "quick": quick, "experiments": [one.as_dict() for one in results]
     }  # fmt: skip
     with replacing(target) as page_file, replacing(beside) as number_file:
         page_file.write_text(text, encoding="utf-8")

@@ -152,8 +152,8 @@ def identified(n_joints: int, joint: int | None = None, scale: float = 1.0) -> Q
 
     Args:
         n_joints: Number of joints.
-        joint: Index of the joint in their paper, 0 or 1, whose springs all joints get. None: each
-            of up to two joints gets the springs of the joint with the same index.
+        joint: Index of the joint in their paper (0 or 1) whose springs all joints get. None: joint
+            k of up to two gets the springs of joint k.
         scale: Scale factor of the spring constants.
     """
     params = {
@@ -189,9 +189,7 @@ def robot_of(
 
 
 def offset(springs: Actuator[Any], preset: float) -> Vector:
-    """Return the equilibrium angles to command so that unloaded joints rest at zero, (n,) [rad].
-
-    The angles are zero if both springs of a joint are equal.
+    """Return the equilibrium angles at which unloaded joints rest at zero, (n,) [rad].
 
     Args:
         springs: Springs of the n joints.
@@ -205,7 +203,7 @@ def follow(
     command: Callable[[float], ArrayLike],
     seconds: float,
     settle: float = 0.0,
-    beside: Vector | float = 0.0,
+    rest_offset: Vector | float = 0.0,
 ) -> SpringMotion:
     """Command equilibrium angles over time and record the motion.
 
@@ -214,11 +212,11 @@ def follow(
         command: Equilibrium angles as a function of time, a number or (n,) [rad].
         seconds: Duration [s].
         settle: Duration for which the first command is held before the recording [s].
-        beside: Equilibrium angles at which unloaded joints rest at zero, from :func:`offset`, a
-            number or (n,) [rad]. They are added to commands. The recording does not contain them.
+        rest_offset: Result of :func:`offset`, a number or (n,) [rad], added to commands. The
+            recording does not contain it.
     """
     joints, step = robot.joints, robot.model.opt.timestep
-    joints.command("equilibrium_position", np.asarray(command(0.0)) + beside)
+    joints.command("equilibrium_position", np.asarray(command(0.0)) + rest_offset)
     for _ in range(round(settle / step)):
         robot.step()
     n, count = joints.n_joints, round(seconds / step)
@@ -226,7 +224,7 @@ def follow(
     q, stood, commanded = (np.empty((count, n)) for _ in range(3))
     for k in range(count):
         commanded[k] = command(time[k])
-        joints.command("equilibrium_position", commanded[k] + beside)
+        joints.command("equilibrium_position", commanded[k] + rest_offset)
         robot.step()
-        q[k], stood[k] = robot.q, joints.equilibrium - beside
+        q[k], stood[k] = robot.q, joints.equilibrium - rest_offset
     return SpringMotion(time, q, stood, commanded)

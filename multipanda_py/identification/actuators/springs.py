@@ -76,7 +76,7 @@ class SpringData:
             )
         result = _numbers(columns, (*names, *(p for p in POSITION_COLUMNS if p in columns)), path)
         return cls(
-            *_positions(result, springs, path, _list(columns)),
+            *_joint_and_motor_positions(result, springs, path, _list(columns)),
             np.column_stack([result[name] for name in names]),
             names,
         )
@@ -85,7 +85,7 @@ class SpringData:
         return len(self.q)
 
     def every(self, count: int) -> SpringData:
-        """Return up to ``count`` evenly spaced samples."""
+        """Return the data of up to ``count`` evenly spaced samples."""
         rows = np.linspace(0, len(self) - 1, min(count, len(self))).astype(int)
         at = (self.q[rows], self.theta_1[rows], self.theta_2[rows])
         return SpringData(*at, self.torques[rows], self.names)
@@ -96,7 +96,7 @@ class SpringData:
         N is the number of samples, and m the number of torque columns.
 
         Args:
-            springs: Actuator that represents each parameter set by one of k joints.
+            springs: Actuator with k joints, one for each set of parameters.
         """
         columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
         result = springs.elastic_torque(*columns)
@@ -107,21 +107,10 @@ class SpringData:
         )
 
 
-def _positions(
-    positions: Mapping[str, Vector], springs: Actuator[Any], path: str, source: str
+def _joint_and_motor_positions(
+    positions: Mapping[str, Vector], springs: Actuator[Any], path: str, all_columns: str
 ) -> tuple[Vector, Vector, Vector]:
-    """Return the positions of the joint, of motor 1 and of motor 2, (N,) each.
-
-    Args:
-        positions: Measured positions by column name, (N,) each. Deflections alone yield motor
-            positions for joint angles of zero.
-        springs: Actuator of one joint, which maps equilibrium and preset to motor positions.
-        path: Prefix of the error message.
-        source: Names of all measured columns, for the error message.
-
-    Raises:
-        IdentificationRejected: If columns are missing.
-    """
+    """Return the positions of the joint, of motor 1 and of motor 2, (N,) each."""
     zero = np.zeros(len(next(iter(positions.values()))))
     second = springs.n_motors == 2
     if {"q", "theta_1"} <= set(positions) and ("theta_2" in positions or not second):
@@ -129,11 +118,12 @@ def _positions(
     if "preset" in positions or not second:
         preset = positions["preset"] if second else zero
         if "deflection" in positions:
+            # Deflections alone: motor positions for a joint angle of zero.
             return (zero, *springs.references(positions["deflection"], preset))
         if {"q", "equilibrium"} <= set(positions):
             return (positions["q"], *springs.references(positions["equilibrium"], preset))
     raise IdentificationRejected(
-        f"{path}: positions: columns are missing among {source}. Use {_ALLOWED_POSITIONS}."
+        f"{path}: positions: columns are missing among {all_columns}. Use {_ALLOWED_POSITIONS}."
     )
 
 
@@ -206,7 +196,7 @@ class FittedParameters:
         self.upper = np.where(self._is_log, upper, np.minimum(high / self._scale, MAX_FIT_FACTOR))
 
     def values(self, x: Vector) -> Vector:
-        """Return the parameters for one or k sets of optimisation variables, (p,) or (k, p)."""
+        """Return the spring parameters for optimisation variables ``x``, (p,) or (k, p)."""
         return np.where(self._is_log, np.exp(np.where(self._is_log, x, 0.0)), x * self._scale)
 
     def slopes(self, x: Vector) -> Vector:
@@ -218,14 +208,9 @@ class FittedParameters:
         return np.where(self._is_log, self.values(x), self._scale)
 
     def starts(self, count: int, rng: np.random.Generator) -> Matrix:
-        """Return initial guesses of the optimisation variables, (count, p).
+        """Return random initial guesses of the optimisation variables, (count, p).
 
-        The first guess corresponds to the default parameters. The others deviate from it at
-        random.
-
-        Args:
-            count: Number of guesses.
-            rng: Random generator.
+        The first guess is the default parameters.
         """
         wide = np.where(self._is_log, math.log(MAX_GUESS_FACTOR), 1.0)
         around = rng.uniform(-1.0, 1.0, (count, len(self.names))) * wide
@@ -262,13 +247,12 @@ class SpringEstimate:
         values: Fitted parameters by name.
         deviations: Standard deviations of the fitted parameters by name.
         fixed: Parameters that were given and not fitted, by name.
-        offset: Offset of the torque sensor and its standard deviation [Nm], or None if the offset
-            was not fitted.
+        offset: Offset of the torque sensor and its standard deviation [Nm]. None: not fitted.
         rmse: Root mean square residual of every measured torque, by column [Nm].
         explained_variance: Fraction of the torque variance that the springs explain.
         samples: Number of samples.
-        independent: Effective number of independent samples. Correlated residuals of
-            neighbouring samples reduce it.
+        independent: Number of independent samples, smaller than ``samples`` if residuals
+            correlate.
     """
 
     kind: str
@@ -352,14 +336,6 @@ class _Fit:
         self._fitted = FittedParameters([specs[name] for name in names])
 
     def refuse_data(self, data: SpringData) -> None:
-        """Refuse too few samples, positions out of range, and torques with the wrong sign.
-
-        Args:
-            data: Measured positions and torques.
-
-        Raises:
-            IdentificationRejected: If the data fail a check.
-        """
         min_samples = 3 * (len(self._fitted.names) + self._offset)
         if len(data) < min_samples:
             raise self._refused(f"got {len(data)} samples, allowed {min_samples} or more")
@@ -388,19 +364,13 @@ class _Fit:
                 )
 
     def solved(self, data: SpringData, rng: np.random.Generator) -> SpringEstimate:
-        """Return the parameters that fit the torques best, found from several initial guesses.
-
-        Args:
-            data: Measured positions and torques.
-            rng: Random generator of the initial guesses.
-
-        Raises:
-            IdentificationRejected: If the data do not determine the parameters.
-        """
         few, fitted = data.every(GUESS_SAMPLES), self._fitted
-        tried = [self._minimised(few, start, 1e-5) for start in fitted.starts(GUESS_COUNT, rng)]
+        tried = [
+            self._optimisation_result(few, start, 1e-5)
+            for start in fitted.starts(GUESS_COUNT, rng)
+        ]
         best = min((one for one in tried if one), key=lambda one: one.cost, default=None)
-        last = best and self._minimised(data, best.x, 1e-12)
+        last = best and self._optimisation_result(data, best.x, 1e-12)
         if last is None:
             raise self._refused(
                 f"no spring parameters of a {self._kind} fit these torques. Check actuator type, "
@@ -415,8 +385,8 @@ class _Fit:
                 f"of the torque variance, allowed {100.0 * MIN_EXPLAINED_VARIANCE:.0f} % or more. "
                 "Check actuator type, units and signs."
             )
-        alike, x = _correlated_samples(left), last.x[: len(fitted.names)]
-        deviations = self._deviations(last.jac, left, alike)
+        alike, x = _samples_per_independent_sample(left), last.x[: len(fitted.names)]
+        deviations = self._standard_deviations(last.jac, left, alike)
         if ends := fitted.at_end(x):
             raise self._refused(
                 f"{', '.join(ends)}: reached the bound of the allowed range. Check the units or "
@@ -435,14 +405,8 @@ class _Fit:
             independent=len(data) / alike,
         )
 
-    def _minimised(self, data: SpringData, start: Vector, tolerance: float) -> Any:
-        """Return SciPy's result of a least-squares fit, or None if the fit fails.
-
-        Args:
-            data: Measured positions and torques.
-            start: Initial guess of the optimisation variables, (p,).
-            tolerance: Tolerance of SciPy's termination conditions.
-        """
+    def _optimisation_result(self, data: SpringData, start: Vector, tolerance: float) -> Any:
+        """Return SciPy's result of a least-squares fit, or None if the fit fails."""
         n = len(self._fitted.names)
 
         def residual(x: Vector) -> Vector:
@@ -477,10 +441,7 @@ class _Fit:
         return result if np.isfinite(result.jac).all() else None
 
     def _predicted_torques(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
-        """Return the torques predicted with k sets of optimisation variables, (N, k, m) [Nm].
-
-        N is the number of samples, and m the number of measured torques.
-        """
+        """Return the torques predicted with k sets x of optimisation variables, (N, k, m) [Nm]."""
         n, count = len(self._fitted.names), len(x)
         params: dict[str, ArrayLike] = dict(
             zip(self._fitted.names, self._fitted.values(x[:, :n]).T)
@@ -488,20 +449,9 @@ class _Fit:
         predicted = data.predicted_torques(self._class(count, {**self._fixed, **params}))
         return predicted + x[:, n, None] if self._offset else predicted
 
-    def _deviations(
+    def _standard_deviations(
         self, jacobian: Matrix, residuals: Matrix, correlated_samples: float
     ) -> Vector:
-        """Return the standard deviations of the optimisation variables.
-
-        Args:
-            jacobian: Jacobian of the residuals, one row per residual and one column per variable.
-            residuals: Torque residuals, (N, m) [Nm].
-            correlated_samples: Number of neighbouring samples that count as one independent
-                sample.
-
-        Raises:
-            IdentificationRejected: If parameters cannot be separated or one is undetermined.
-        """
         names = [*self._fitted.names, *["the offset"] * self._offset]
         length = np.linalg.norm(jacobian, axis=0)
         if (length == 0.0).any():
@@ -533,20 +483,13 @@ def _percent(fraction: float) -> str:
     return f"{100.0 * fraction:.3g} %" if fraction < 9.99 else "over 1000 %"
 
 
-def _correlated_samples(residuals: Matrix) -> float:
-    """Return the number of neighbouring samples that count as one independent sample.
-
-    The number is 1 if the residuals are uncorrelated in time.
-
-    Args:
-        residuals: Torque residuals in chronological order, (N, m) [Nm].
-    """
-    centred = residuals - residuals.mean(axis=0)
+def _samples_per_independent_sample(residuals_over_time: Matrix) -> float:
+    centred = residuals_over_time - residuals_over_time.mean(axis=0)
     power = float(np.square(centred).sum())
-    if power == 0.0 or len(residuals) < 3:
+    if power == 0.0 or len(residuals_over_time) < 3:
         return 1.0
     rho = float((centred[1:] * centred[:-1]).sum()) / power
     # A correlation of up to two standard deviations, 2 / sqrt(N), can be random. It is subtracted.
-    rho = min(max(rho - 2.0 / math.sqrt(len(residuals)), 0.0), 0.99)
+    rho = min(max(rho - 2.0 / math.sqrt(len(residuals_over_time)), 0.0), 0.99)
 
     return (1.0 + rho) / (1.0 - rho)

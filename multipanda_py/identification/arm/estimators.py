@@ -173,11 +173,15 @@ def fit_consistent(
     before = [dynamic_parameters(body) for body in bodies]
     to_own = np.zeros((10 * n + k, 10 * n + k))
     for i, prior in enumerate(before):
-        root = np.asarray(np.linalg.cholesky(_thick(pseudo_inertia(prior))), np.float64)
+        root = np.asarray(
+            np.linalg.cholesky(_with_min_gyration_radius(pseudo_inertia(prior))), np.float64
+        )
         to_own[10 * i : 10 * i + 10, 10 * i : 10 * i + 10] = congruence(root) @ _BASIS
     scale = np.where(np.isfinite(others.deviation), others.deviation, 1.0)
     to_own[10 * n :, 10 * n :] = np.diag(scale)
-    start = np.concatenate([_thick_parameters(prior) for prior in before] + [others.prior])
+    start = np.concatenate(
+        [_parameters_with_min_gyration_radius(prior) for prior in before] + [others.prior]
+    )
     prior_weights = np.concatenate(
         [np.full(10 * n, 1.0 / spread), np.isfinite(others.deviation).astype(float)]
     )
@@ -223,12 +227,7 @@ def fit_consistent(
     )
 
 
-def _thick(pseudo: Matrix) -> Matrix:
-    """Return a pseudo-inertia with radii of gyration of :data:`MIN_GYRATION_RADIUS` or more.
-
-    Args:
-        pseudo: Pseudo-inertia, (4, 4). Its smaller radii are increased to this minimum.
-    """
+def _with_min_gyration_radius(pseudo: Matrix) -> Matrix:
     result = pseudo.copy()
     com = pseudo[:3, 3] / pseudo[3, 3]
     about = pseudo[:3, :3] - pseudo[3, 3] * np.outer(com, com)
@@ -238,17 +237,12 @@ def _thick(pseudo: Matrix) -> Matrix:
     return result
 
 
-def _thick_parameters(parameters: Vector) -> Vector:
-    return parameters_of(_thick(pseudo_inertia(parameters)))
+def _parameters_with_min_gyration_radius(parameters: Vector) -> Vector:
+    return parameters_of(_with_min_gyration_radius(pseudo_inertia(parameters)))
 
 
 def _symmetric_basis() -> tuple[Matrix, Matrix]:
-    """Return an orthonormal basis of the symmetric 4 x 4 matrices.
-
-    Returns:
-        Ten basis matrices, each flattened to a column, (16, 10), and the inertial parameters of
-        each basis matrix as a column, (10, 10).
-    """
+    """Return ten symmetric basis matrices, (16, 10), and their inertial parameters, (10, 10)."""
     matrices, parameters = [], []
     for i in range(4):
         for j in range(i, 4):
@@ -358,8 +352,7 @@ class FrictionEstimate:
 def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FrictionEstimate:
     """Fit viscous friction, Coulomb friction and offset of every joint by linear least squares.
 
-    All samples are used, including those near zero velocity. Viscous and Coulomb friction are not
-    negative.
+    Viscous and Coulomb friction are not negative.
 
     Args:
         rows: Regressor from :meth:`FrictionShape.rows`, (N, n, 3 n).

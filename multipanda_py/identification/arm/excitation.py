@@ -60,7 +60,7 @@ class Clearance:
     def violation(self, configurations: Matrix) -> float:
         """Return the largest amount by which a distance is below its minimum [m].
 
-        It is 0 or less if all distances are large enough in all configurations.
+        It is 0 or less if all distances are large enough.
 
         Args:
             configurations: Joint configurations of the arm, (N, n) [rad, m].
@@ -145,10 +145,8 @@ class Excitation:
     .. math:: \min \kappa(Y_b) \quad \text{or} \quad \min -\log \det Y_b^T Y_b.
 
     Symbols: regressor :math:`Y_b` of the base parameters (the identifiable combinations of dynamic
-    parameters) and its condition number :math:`\kappa`. The unknowns are the coefficients and the
-    centre of a :class:`.FourierMotion`. Motions satisfy the limits of position, velocity,
-    acceleration and torque, and keep the minimum distances of ``clearance``. The search is a (1+1)
-    evolution strategy.
+    parameters) and its condition number :math:`\kappa`. Unknowns are coefficients and centre of a
+    :class:`.FourierMotion` within the limits of the arm. The search is a (1+1) evolution strategy.
 
     Args:
         arm: Moving arm.
@@ -159,9 +157,8 @@ class Excitation:
 
     Attributes:
         best: Condition number of the motion found by :meth:`search`, before the final check.
-        scale: Scale factor of the motion that :meth:`search` returns. The final distance check has
-            a higher sample rate than the search. If it finds a violation, it scales the motion
-            down, and this factor is below 1.
+        scale: Factor by which the final distance check scaled down the motion of :meth:`search`.
+            It is 1 without violations.
 
     Raises:
         IdentificationRejected: If no motion satisfies the limits.
@@ -205,9 +202,8 @@ class Excitation:
         """Convert a search vector to a motion within the joint limits.
 
         Args:
-            x: Search vector for L harmonics and n joints, ((2 L + 2) n,). It contains the Fourier
-                coefficients, then one element per joint for its amplitude, then one per joint for
-                its centre. The elements are unbounded.
+            x: Unbounded search vector for L harmonics and n joints, ((2 L + 2) n,): Fourier
+                coefficients, then one amplitude per joint, then one centre per joint.
         """
         desired, limits, n = self._options, self._arm.limits, self._arm.n_joints
         size = 2 * desired.harmonics
@@ -239,22 +235,22 @@ class Excitation:
         return FourierMotion(a, b, q0, desired.period, desired.ramp)
 
     def cost(self, motion: FourierMotion) -> float:
-        """Return the cost function of a motion, or inf if its torques exceed the limit."""
-        stack, torque = self._stack(motion)
+        """Return the cost of a motion, inf if a torque exceeds its limit."""
+        stack, torque = self._base_regressor_and_torques(motion)
         if (torque > self._options.limit_scale * self._arm.limits.torque).any():
             return np.inf
-        sizes = _singular_values(stack)
+        sizes = _ascending_singular_values(stack)
         if self._options.criterion == "condition":
             return float(np.log(sizes[-1] / sizes[0]))
         return float(-2.0 * np.log(sizes).sum())
 
     def condition(self, motion: FourierMotion) -> float:
         """Return the condition number of the base regressor of a motion."""
-        sizes = _singular_values(self._stack(motion)[0])
+        sizes = _ascending_singular_values(self._base_regressor_and_torques(motion)[0])
         return float(sizes[-1] / sizes[0])
 
-    def _stack(self, motion: FourierMotion) -> tuple[Matrix, Vector]:
-        """Return the base regressor of a motion and the largest joint torques, (n,) [Nm]."""
+    def _base_regressor_and_torques(self, motion: FourierMotion) -> tuple[Matrix, Vector]:
+        """Return the base regressor of a motion and the maximum absolute torques, (n,) [Nm]."""
         q, dq, ddq = motion.sample(self._times)
         stacks, torques = [], []
         for gravity in self._gravities:
@@ -269,8 +265,8 @@ class Excitation:
 
         Args:
             motion: Motion to check.
-            rate: Number of checked configurations per second [Hz]. By default, about five
-                configurations per period of the fastest harmonic are checked.
+            rate: Checked configurations per second [Hz]. Default: about five per period of the
+                fastest harmonic.
         """
         if self._clearance is None:
             return True
@@ -309,8 +305,7 @@ class Excitation:
         """Search for the motion with the smallest cost as defined by the option ``criterion``.
 
         Args:
-            progress: Callback that receives the number of evaluated motions and the condition
-                number of the best of them.
+            progress: Callback with the number of evaluated motions and the best condition number.
 
         Raises:
             IdentificationRejected: If no motion satisfies the limits.
@@ -337,17 +332,9 @@ class Excitation:
                 progress(done, self.condition(self.motion(x)))
         motion = self.motion(x)
         self.best, self.scale = self.condition(motion), 1.0
-        return self._checked(motion)
+        return self._scaled_to_keep_distances(motion)
 
-    def _checked(self, motion: FourierMotion) -> FourierMotion:
-        """Return the motion, scaled down until it keeps the minimum distances at all times.
-
-        Args:
-            motion: Best motion of the search.
-
-        Raises:
-            IdentificationRejected: If a distance is still too small after 20 scaling steps.
-        """
+    def _scaled_to_keep_distances(self, motion: FourierMotion) -> FourierMotion:
         for _ in range(20):
             if self.is_collision_free(motion, FINAL_CHECK_RATE / 4.0):
                 return motion
@@ -360,11 +347,8 @@ class Excitation:
         )
 
 
-def _singular_values(stack: Matrix) -> Vector:
-    """Return the singular values of a stack of regressors in ascending order.
-
-    They come from the Gram matrix, which is accurate enough for condition numbers below 1e6.
-    """
+def _ascending_singular_values(stack: Matrix) -> Vector:
+    # The Gram matrix is accurate enough for condition numbers below 1e6.
     values = np.linalg.eigvalsh(stack.T @ stack)
     singular_values: Vector = np.sqrt(np.maximum(values, 1e-15 * values[-1]))
     return singular_values

@@ -34,9 +34,8 @@ class FourierMotion:
     :math:`\omega` of the slowest harmonic, and path parameter s [s].
 
     The first and last :math:`T_r` seconds of the motion are ramps with :math:`\dot s = \tfrac12 (1
-    - \cos(\pi t / T_r))`. In the first ramp, t is the time since the start. In the last ramp, t is
-    the time until the end. Between the ramps, :math:`\dot s = 1`. The ramps do not change the path
-    and only reduce velocities and accelerations.
+    - \cos(\pi t / T_r))`. Here t is the time from the start or until the end. Between the ramps,
+    :math:`\dot s = 1`.
 
     Attributes:
         a: Velocity amplitudes of the sine terms, (n, L) [rad/s, m/s].
@@ -70,7 +69,7 @@ class FourierMotion:
         Returns:
             Matrices for positions relative to ``q0``, velocities and accelerations, (N, 2 L) each.
         """
-        s, rate, change = self._parameter(np.asarray(time, dtype=np.float64))
+        s, rate, change = self._path_parameter(np.asarray(time, dtype=np.float64))
         w = 2.0 * np.pi / self.period * np.arange(1, self.a.shape[1] + 1)
         sine, cosine = np.sin(np.outer(s, w)), np.cos(np.outer(s, w))
         position = np.hstack([sine / w, -cosine / w])
@@ -83,26 +82,19 @@ class FourierMotion:
         """Return positions, velocities and accelerations, (N, n) each.
 
         Args:
-            time: Times since the start, (N,) [s]. The arm is at rest before 0 and after the
-                duration.
+            time: Times, (N,) [s]. The motion is at rest before 0 and after its duration.
         """
         coefficients = np.hstack([self.a, self.b]).T
         q, dq, ddq = (basis @ coefficients for basis in self.basis(time))
         return q + self.q0, dq, ddq
 
     def times(self, rate: float) -> Vector:
-        """Return equidistant times from start to end, both included, (N,) [s].
-
-        Args:
-            rate: Samples per second [Hz].
-        """
+        """Return equidistant times from start to end at ``rate`` [Hz], both included, (N,) [s]."""
         times: Vector = np.linspace(0.0, self.duration, round(self.duration * rate) + 1)
         return times
 
     def points(self, point_count: int) -> Vector:
         """Return times at which to sample the motion for a quintic interpolation, (N,) [s].
-
-        About one eighth of the times lies in each ramp.
 
         Args:
             point_count: Number of times N, 16 or more.
@@ -113,10 +105,10 @@ class FourierMotion:
         return points
 
     def table(self, time: Vector) -> Matrix:
-        """Return the columns of :func:`column_names` at the given times, (N, 1 + 3 n)."""
+        """Return the motion at given times, (N, 1 + 3 n), see :func:`column_names`."""
         return np.column_stack([time, *self.sample(time)])
 
-    def _parameter(self, time: Vector) -> tuple[Vector, Vector, Vector]:
+    def _path_parameter(self, time: Vector) -> tuple[Vector, Vector, Vector]:
         """Return the path parameter s, ds/dt and its second time derivative, (N,) each."""
         ramp, duration = self.ramp, self.duration
         time = np.clip(time, 0.0, duration)

@@ -63,19 +63,18 @@ def fit_shape(
     :math:`\nu` is the fraction of independent samples. For each shape, :math:`\beta`, f and
     :math:`\delta` are eliminated (variable projection).
 
-    If the data do not determine a shift, a weak prior keeps it near zero.
-
     Args:
         stack: Filtered torques and regressors of the measured motions.
         base: Base parameters of the arm.
         cutoff: Cutoff frequency of the filter of ``stack`` [Hz].
         noise: Standard deviations of the torques, (n,) [Nm].
-        prior: Standard deviation of the prior of the shifts [rad/s].
+        prior: Standard deviation of the prior of the shifts, which are expected to be zero
+            [rad/s].
 
     Source: Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares
     problems whose variables separate, 1973.
     """
-    search = _Search(stack, base, cutoff, noise, prior)
+    search = _ShapeProblem(stack, base, cutoff, noise, prior)
     n = len(noise)
     x = np.concatenate(
         [np.full(n, np.log(CANDIDATE_WIDTHS[len(CANDIDATE_WIDTHS) // 2])), np.zeros(n)]
@@ -94,11 +93,8 @@ def fit_shape(
     return FrictionShape(np.exp(result[:n]), result[n:] * prior)
 
 
-class _Search:
-    """Least-squares problem of :func:`fit_shape` with widths and shifts as its only unknowns.
-
-    The arguments are those of :func:`fit_shape`.
-    """
+class _ShapeProblem:
+    """Least-squares problem of :func:`fit_shape`, with widths and shifts as its only unknowns."""
 
     def __init__(
         self, stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float
@@ -118,43 +114,33 @@ class _Search:
         self._shapes = [(np.nan, np.nan)] * n
 
     def residual(self, x: Vector) -> Vector:
-        """Return torque residuals and shifts, both divided by their standard deviations.
-
-        Args:
-            x: Logarithms of the widths, then the normalised shifts, (2 n,).
-        """
+        """Return torque residuals and shifts, both divided by their standard deviations."""
         n = len(self._shapes)
         for joint in range(n):
-            self._set(joint, float(x[joint]), float(x[n + joint]))
+            # x: logarithms of the widths, then the normalised shifts.
+            self._set_friction_columns(joint, float(x[joint]), float(x[n + joint]))
         terms = np.hstack(self._columns)
         values, *_ = np.linalg.lstsq(terms, self._left, rcond=1e-10)
         return np.concatenate([terms @ values - self._left, x[n:]])
 
-    def _set(self, joint: int, logarithm: float, shift: float) -> None:
-        """Store the friction regressor of a joint for a given width and shift.
-
-        The regressor is made orthogonal to the columns of base parameters and delay, which
-        eliminates base parameters and delay.
-
-        Args:
-            joint: Index of the joint.
-            logarithm: Logarithm of the width in rad/s or m/s.
-            shift: Shift, in units of its prior standard deviation.
-        """
-        if self._shapes[joint] == (logarithm, shift):
+    def _set_friction_columns(self, joint: int, log_width: float, normalised_shift: float) -> None:
+        if self._shapes[joint] == (log_width, normalised_shift):
             return
-        self._shapes[joint] = (logarithm, shift)
-        shape = FrictionShape(np.array([np.exp(logarithm)]), np.array([shift * self._prior]))
-        own = np.concatenate(
+        self._shapes[joint] = (log_width, normalised_shift)
+        shape = FrictionShape(
+            np.array([np.exp(log_width)]), np.array([normalised_shift * self._prior])
+        )
+        columns = np.concatenate(
             [
                 thinned(shape.columns(p.dq[:, joint : joint + 1])[:, 0], self._cutoff, p.rate)
                 for p in self._parts
             ]
         )
-        own = own * self._weight[:, joint, None]
+        columns = columns * self._weight[:, joint, None]
         n = len(self._shapes)
-        terms = -(self._known @ (self._known[joint::n].T @ own))
-        terms[joint::n] += own
+        # Being orthogonal to the columns of base parameters and delay eliminates both.
+        terms = -(self._known @ (self._known[joint::n].T @ columns))
+        terms[joint::n] += columns
         self._columns[joint] = terms
 
 
@@ -183,13 +169,13 @@ class Options:
 
     Attributes:
         friction: Friction model, one of :data:`FRICTION_MODELS`.
-        rotors: Treatment of rotor inertia, one of :data:`ROTOR_MODES`. ``fit`` identifies it.
+        rotors: Treatment of rotor inertia, one of :data:`ROTOR_MODES`. ``fit`` identifies it,
             ``known`` takes it from the robot model. ``unseen`` sets it to zero, for torque sensors
-            between gear and link, which do not measure torques of the rotor. ``auto`` selects
-            ``fit`` or ``unseen`` by the kind of sensor that the logs state.
+            between gear and link. ``auto`` selects ``fit`` or ``unseen`` by the sensor stated in
+            the logs.
         cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
-        held_out: Fraction of every motion, at its end, that is used only for testing. Standstill
-            at both ends of a log is removed first. 0: All samples are used for both fit and test.
+        held_out: Fraction of every motion, at its end, that is used only for testing. 0: All
+            samples are used for both fit and test.
     """
 
     friction: str = "coulomb"
@@ -208,21 +194,20 @@ class Identified:
         base: Base parameters of the inertial regressor, without friction.
         estimate: Weighted least-squares estimate of the base parameters, then of the friction.
         names: Names of the parameters of ``estimate``.
-        deviations: Standard deviations of the physically consistent parameters in ``robot``,
-            (14 n,). The order is ten per link, then rotor inertia, viscous friction, Coulomb
-            friction and offset of all joints.
+        deviations: Standard deviations of the physically consistent parameters in ``robot``, (14
+            n,): ten per link, then rotor inertia, viscous friction, Coulomb friction and offset of
+            all joints.
         condition: Condition number of the regressor stack with columns of unit length.
         delay: Delay of the measured torques relative to the positions [s].
         rotors: Applied treatment of rotor inertia, one of :data:`ROTOR_MODES`.
-        held_out: Root mean square torque errors on held-out samples by model, (n,) each [Nm].
-            ``datasheet`` has the link inertia of the robot model. ``least squares`` and
-            ``weighted`` are fits with equal weights, and with weights by the torque noise of each
-            joint. ``consistent`` has the physically consistent parameters in ``robot``.
+        held_out: Root mean square torque errors on held-out samples by model, (n,) each [Nm]. The
+            models are ``datasheet`` (link inertia of the robot model), ``least squares``,
+            ``weighted`` (by torque noise) and ``consistent`` (parameters in ``robot``).
         residual: Measured minus predicted torques of the held-out samples by model, with the same
             names, (N, n) each [Nm].
         time: Times of the held-out samples, (N,) [s].
-        measured: Filtered measured torques of the held-out samples, (N, n) [Nm]. Torques of
-            gripper, tool and payload are subtracted.
+        measured: Filtered measured torques of the held-out samples without those of gripper, tool
+            and payload, (N, n) [Nm].
     """
 
     robot: Robot
@@ -258,9 +243,6 @@ def identify(
     links and :math:`\pi_{carried}` of attached bodies. Friction consists of viscous friction
     :math:`f_v`, Coulomb friction :math:`f_c` with width w and shift s, and offset :math:`f_o`.
 
-    Weighted least squares yields the torque noise of every joint and the uncertainty of the
-    parameters. Then the best-fitting physically consistent parameters are computed.
-
     Args:
         motions: Measured logs of one arm.
         arm: Arm with the gripper and tool used in the logs. The link inertias of its model are the
@@ -279,7 +261,7 @@ def identify(
         check_motion(motion, regressor)
     if not motions:
         raise IdentificationRejected("logs: got none, allowed one or more")
-    options = _with_rotors_of(motions, options)
+    options = _resolve_auto_rotors(motions, options)
     moving_parts = [motion.without_rest() for motion in motions]
     for motion, part in zip(motions, moving_parts):
         rest = float(np.ptp(motion.time) - np.ptp(part.time))
@@ -317,7 +299,7 @@ def identify(
         noise = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving).noise
         shape = fit_shape(train, base, options.cutoff, noise)
         train, test = (part.with_shape(shape, options.cutoff) for part in (train, test))
-    delay = _delay(train, columns, moving)
+    delay = _torque_delay(train, columns, moving)
     train, test = train.with_delay(delay), test.with_delay(delay)
     of_joints = _friction_names(arm)
     names = (*base.names, *(of_joints[k] for k in of_friction))
@@ -331,8 +313,8 @@ def identify(
         (train.tau * weight).ravel(),
         [Load(link.inertial.mass, np.array(link.inertial.com), link.inertial.inertia)
          for link in arm.robot.links[1:]],
-        _bounds(arm, options, unobservable),
-        masses=_total(arm.robot),
+        _rotor_and_friction_prior(arm, options, unobservable),
+        masses=_total_mass_range(arm.robot),
     )  # fmt: skip
     armature, known = result.others[:n], 11 * n
     left = train.tau - train.rows[:, :, :known] @ result.values[:known]
@@ -370,14 +352,13 @@ def _friction_names(arm: ArmDescription) -> list[str]:
     return [f"{term} of {joint.name}" for term in terms for joint in arm.robot.joints]
 
 
-def _total(robot: Robot) -> tuple[float, float]:
-    """Return the minimum and maximum total mass of the moving links [kg], from the robot model."""
+def _total_mass_range(robot: Robot) -> tuple[float, float]:
+    """Return the minimum and maximum total mass of the moving links [kg]."""
     described_mass = sum(link.inertial.mass for link in robot.links[1:])
     return MASS_RANGE[0] * described_mass, MASS_RANGE[1] * described_mass
 
 
-def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Options:
-    """Replace ``auto`` by the treatment of rotor inertia that suits the sensors of the logs."""
+def _resolve_auto_rotors(motions: Sequence[MeasuredMotion], options: Options) -> Options:
     if options.rotors != "auto":
         return options
     kinds = {motion.rotors_in_tau for motion in motions}
@@ -390,10 +371,7 @@ def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Opti
 
 
 def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
-    """Return rotor inertias that need not be fitted, (n,), or None if they are fitted.
-
-    They are zero if the torque sensors do not measure rotor torques.
-    """
+    """Return rotor inertias that are not fitted, (n,), or None if they are fitted."""
     if options.rotors == "fit":
         return None
     robot = regressor.arm.robot
@@ -401,15 +379,6 @@ def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
 
 
 def _without_rotor_torques(part: Stack, rotors: Vector | None, n: int) -> Stack:
-    """Return a stack without the torques of known rotor inertias.
-
-    Its regressor columns of rotor inertias are zero.
-
-    Args:
-        part: Filtered torques and regressors.
-        rotors: Known rotor inertias, (n,) [kg m^2, kg]. None: ``part`` is returned unchanged.
-        n: Number of joints.
-    """
     if rotors is None:
         return part
     rows = part.rows.copy()
@@ -418,36 +387,23 @@ def _without_rotor_torques(part: Stack, rotors: Vector | None, n: int) -> Stack:
     return replace(part, rows=rows, tau=tau)
 
 
-def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
-    """Estimate the delay of the measured torques relative to the positions [s].
-
-    The result is 0 if the delay is within three standard deviations of zero or implausibly large.
-
-    Args:
-        train: Stack of the regressor and the torques.
-        columns: Indices of the regressor columns of the base parameters.
-        moving: Mask of the torques of moving joints, see :meth:`.Stack.moving`, (N, n).
-    """
+def _torque_delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
+    """Return the delay of measured torques [s], 0 if it is insignificant or implausibly large."""
     rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
     result = fit(rows, train.tau, train.independent, used=moving)
     delay, deviation = float(result.values[-1]), float(result.deviations[-1])
     return delay if abs(delay) > 3.0 * deviation and abs(delay) < MAX_DELAY else 0.0
 
 
-def _bounds(arm: ArmDescription, options: Options, unobservable: Sequence[int]) -> ParameterPrior:
-    """Return prior and lower bounds of rotor inertias and friction.
-
-    Args:
-        arm: Description of the arm.
-        options: Options of the identification.
-        unobservable: Indices of joints whose torque offset cannot be separated from inertial
-            parameters. The prior keeps these offsets near zero.
-    """
+def _rotor_and_friction_prior(
+    arm: ArmDescription, options: Options, inseparable_offsets: Sequence[int]
+) -> ParameterPrior:
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
     nothing = np.full(n, np.inf)
     offset = nothing.copy()
-    offset[list(unobservable)] = FIXED_OFFSET_DEVIATION
+    # The prior keeps offsets near zero that cannot be separated from weights.
+    offset[list(inseparable_offsets)] = FIXED_OFFSET_DEVIATION
     prior = np.concatenate([rotors, np.zeros(3 * n)])
     loose = 0.5 * rotors + 0.02 if options.rotors == "fit" else np.ones(n)
     return ParameterPrior(

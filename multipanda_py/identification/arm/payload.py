@@ -43,8 +43,8 @@ class PayloadEstimate:
         load: Payload in addition to gripper and tool, in the flange frame.
         mass_deviation: Standard deviation of the mass [kg].
         com_deviation: Standard deviation of the centre of mass, (3,) [m].
-        has_inertia: True if the logs contain enough motion to identify the inertia. If False, the
-            inertia in ``load`` is close to that of :data:`PRIOR_LOAD`.
+        has_inertia: True if the logs determine the inertia. If False, the inertia in ``load`` is
+            close to that of :data:`PRIOR_LOAD`.
         rmse: Root mean square of the torque residual of each joint, (n,) [Nm].
     """
 
@@ -62,9 +62,10 @@ def identify_payload(
 
     .. math:: \tau - Y \pi_{arm} - \tau_f = Y_{flange} \pi_L + \Delta \tau_f.
 
-    Symbols: measured torques :math:`\tau`, regressors Y, and inertial parameters
-    :math:`\pi_{arm}` of the arm and :math:`\pi_L` of the payload. Friction :math:`\tau_f` comes
-    from the model. Its error :math:`\Delta \tau_f` is estimated and may be some tenths of a Nm.
+    Symbols: measured torques :math:`\tau`, regressors Y, and inertial parameters :math:`\pi_{arm}`
+    of the arm and :math:`\pi_L` of the payload. Friction :math:`\tau_f` comes from the model; its
+    error :math:`\Delta \tau_f` is estimated.
+
     Logs without motion suffice for mass and centre of mass.
 
     Args:
@@ -93,7 +94,7 @@ def identify_payload(
     moves = bool(np.abs(part.dq).max() > MIN_MOTION_VELOCITY)
     _check_several_configurations(rows, motions[0].name)
     columns = np.concatenate([rows, part.rows[..., 11 * n :]], axis=2)
-    weight = _weights(part, columns, left, cutoff)
+    weight = _torque_weights(part, columns, left, cutoff)
     allowed = np.concatenate([np.full(2 * n, 0.2), np.full(n, 0.1)])
     allowed *= np.tile(np.sqrt(arm.limits.torque / arm.limits.torque.max()), 3)
     result = fit_consistent(
@@ -115,11 +116,6 @@ def identify_payload(
 
 
 def _check_several_configurations(rows: Matrix, name: str) -> None:
-    """Refuse logs in which the direction of gravity hardly changes in the flange frame.
-
-    Raises:
-        IdentificationRejected: If mass and centre of mass cannot be separated.
-    """
     heavy = rows[..., :4].reshape(-1, 4) * (1.0, 0.1, 0.1, 0.1)
     sizes = np.linalg.svd(heavy / np.sqrt(len(heavy)), compute_uv=False)
     if sizes[-1] < MIN_SINGULAR_RATIO * 0.1 * sizes[0]:
@@ -130,20 +126,11 @@ def _check_several_configurations(rows: Matrix, name: str) -> None:
         )
 
 
-def _weights(part: Stack, columns: Matrix, residuals: Matrix, cutoff: float) -> Matrix:
-    """Return the weight of every torque in the payload fit, (N, n).
-
-    The weight is inversely proportional to the torque noise of the joint. In logs with motion,
-    torques of joints near rest have the weight 0.
-
-    Args:
-        part: Filtered torques and regressors of the logs.
-        columns: Regressor columns of payload and friction, (N, n, 10 + 3 n).
-        residuals: Measured torques minus those of the arm without payload, (N, n) [Nm].
-        cutoff: Cutoff frequency of the filter of ``part`` [Hz].
-    """
+def _torque_weights(part: Stack, columns: Matrix, residuals: Matrix, cutoff: float) -> Matrix:
+    """Return the weight of every torque in the payload fit, (N, n)."""
     moving = part.moving(MIN_VELOCITY, cutoff).astype(float)
     if moving.mean() < 0.2:
+        # In logs at rest, all torques count.
         moving = np.ones_like(moving)
     all_rows = columns.reshape(-1, columns.shape[2])
     values, *_ = np.linalg.lstsq(all_rows, residuals.ravel(), rcond=1e-8)

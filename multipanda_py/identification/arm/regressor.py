@@ -207,7 +207,7 @@ def base_parameters(
     """
     joint_names = [f"rotor of {joint.name}" for joint in regressor.arm.robot.joints]
     names = (*regressor.names, *(joint_names if rotors else ()))
-    rows = _rows_of_any_motion(regressor, gravities, rotors, seed)
+    rows = _rows_of_random_states(regressor, gravities, rotors, seed)
     return independent(rows.reshape(-1, len(names)), names)
 
 
@@ -221,8 +221,6 @@ def unobservable_offsets(
 ) -> list[int]:
     """Return the joints whose torque offset cannot be separated from inertial parameters.
 
-    An example is a vertical linear axis: the weight of its load is a constant force.
-
     Args:
         regressor: Regressor of the arm.
         base: Base parameters of the arm.
@@ -234,7 +232,7 @@ def unobservable_offsets(
     Returns:
         Joint indices, from 0.
     """
-    rows = _rows_of_any_motion(regressor, gravities, rotors, seed)[:, :, base.columns]
+    rows = _rows_of_random_states(regressor, gravities, rotors, seed)[:, :, base.columns]
     columns, result = rows.reshape(-1, len(base)), []
     for joint in range(rows.shape[1]):
         constant = np.zeros(len(columns))
@@ -249,10 +247,10 @@ def unobservable_offsets(
     return result
 
 
-def _rows_of_any_motion(
+def _rows_of_random_states(
     regressor: ArmRegressor, gravities: Sequence[Vector | None], rotors: bool, seed: int
 ) -> Matrix:
-    """Return regressors of random joint states in every mounting of the arm, (N, n, p)."""
+    """Return regressors of random joint states for each gravity vector, (N, n, p)."""
     rng = np.random.default_rng(seed)
     n = regressor.arm.n_joints
     stack = []

@@ -75,11 +75,9 @@ def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
 
 
 def smoothed(motion: MeasuredMotion, cutoff: float, min_duration: float = 1.0) -> list[Smoothed]:
-    """Resample and filter the continuous segments of a motion.
+    """Resample and low-pass filter the continuous segments of a motion, without phase shift.
 
-    Positions are interpolated by a spline, low-pass filtered without phase shift and
-    differentiated. Torques pass the same filter. About ten samples per period of the cutoff
-    frequency remain.
+    Velocities and accelerations are derivatives of the filtered positions.
 
     Args:
         motion: Measured log.
@@ -127,14 +125,13 @@ def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool
         moves: True if every joint has to move.
 
     Raises:
-        IdentificationRejected: If a check fails. The message names the log and the first failed
-            check.
+        IdentificationRejected: If a check fails. The message names the log and the failed check.
     """
-    for sentence in _warnings(motion, regressor, moves):
+    for sentence in _failed_checks(motion, regressor, moves):
         raise IdentificationRejected(f"{motion.name}: {sentence}")
 
 
-def _warnings(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Iterator[str]:
+def _failed_checks(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Iterator[str]:
     """Yield a message for every failed check of a log, the most obvious first."""
     limits, robot = regressor.arm.limits, regressor.arm.robot
     own = tuple(joint.name for joint in robot.joints)
@@ -172,20 +169,15 @@ def _warnings(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> I
     )
     rows = regressor.rows(q, dq, ddq, motion.gravity_in_base)
     expected = rows @ regressor.prior + rows[..., -10:] @ regressor.carried
-    yield from _unexpected_torques(own, expected, tau)
+    yield from _mismatched_torques(own, expected, tau)
 
 
-def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> Iterator[str]:
-    """Yield messages on torque columns that are swapped, have the wrong sign or the wrong unit.
-
-    Args:
-        own: Names of the joints.
-        expected: Torques that the arm model predicts for the motion, (N, n) [Nm].
-        tau: Measured torques, (N, n) [Nm].
-    """
-    alike = correlations(tau, expected)
+def _mismatched_torques(
+    names: tuple[str, ...], expected: Matrix, measured: Matrix
+) -> Iterator[str]:
+    alike = correlations(measured, expected)
     heavy = expected.std(axis=0) > 0.2 * expected.std(axis=0).max()
-    size: Vector = np.linalg.norm(tau, axis=0) / np.linalg.norm(expected, axis=0)
+    size: Vector = np.linalg.norm(measured, axis=0) / np.linalg.norm(expected, axis=0)
     for joint in np.flatnonzero(heavy).tolist():
         best = int(np.nanargmax(np.where(heavy, alike[joint], -1.0)))
         if (
@@ -194,18 +186,18 @@ def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> 
             and alike[joint, joint] < UNRELATED_CORRELATION
         ):
             yield (
-                f"the torque of {own[joint]} matches the expected torque of {own[best]}. Are "
+                f"the torque of {names[joint]} matches the expected torque of {names[best]}. Are "
                 "columns swapped?"
             )
         if alike[joint, joint] < -MIN_CORRELATION:
             yield (
-                f"the torque of {own[joint]} is opposite to the torque expected from its motion. "
-                "Check its sign, the direction of gravity and the robot model."
+                f"the torque of {names[joint]} is opposite to the torque expected from its "
+                "motion. Check its sign, the direction of gravity and the robot model."
             )
         if alike[joint, joint] > MIN_CORRELATION and not 0.2 < size[joint] < 5.0:
             yield (
-                f"the torque of {own[joint]} is {size[joint]:.2g} times the torque expected from "
-                "its motion. Check its unit."
+                f"the torque of {names[joint]} is {size[joint]:.2g} times the torque expected "
+                "from its motion. Check its unit."
             )
 
 
@@ -237,8 +229,8 @@ class Stack:
         slope: Time derivative of the measured torques, (N, n) [Nm/s].
         dq: Joint velocities at the same times, (N, n).
         rate: Samples per second [Hz].
-        independent: Fraction of statistically independent samples. It is below 1, because
-            filtering correlates samples.
+        independent: Fraction of statistically independent samples. Filtering
+            correlates samples.
         time: Times of the samples in their log, (N,) [s].
         parts: Filtered segments that the stack was built from.
     """
@@ -274,26 +266,20 @@ class Stack:
     def moving(self, min_velocity: float | Vector, cutoff: float) -> NDArray[np.bool_]:
         """Return a mask of the torques, (N, n), that is False while a joint is near rest.
 
-        The filter mixes neighbouring samples, so the mask is also False shortly before and after
-        rest.
-
         Args:
-            min_velocity: Velocity below which a joint counts as near rest, one for all joints or
-                (n,) [rad/s, m/s].
+            min_velocity: Velocity below which a joint is at rest, one for all joints or (n,)
+                [rad/s, m/s].
             cutoff: Cutoff frequency of the stack's filter [Hz].
         """
         slow = [
             thinned((np.abs(part.dq) < min_velocity).astype(float), cutoff, part.rate)
             for part in self.parts
         ]
+        # The filter mixes samples, so the mask is also False shortly before and after rest.
         return np.concatenate(slow) < 0.1
 
     def with_delay(self, delay: float) -> Stack:
-        """Return the stack with torques shifted in time to compensate their delay.
-
-        Args:
-            delay: Delay of the measured torques [s].
-        """
+        """Return the stack with torques shifted in time to compensate their ``delay`` [s]."""
         return replace(self, tau=self.tau + delay * self.slope)
 
 

@@ -94,15 +94,15 @@ class CalibrationRun:
             IdentificationRejected: If no arm can be identified in the first round.
         """
         plan, log = self.plan, self.log
-        self._of_plant = self._plant_runs()
+        self._of_plant = self._completed_plant_runs()
         rounds = [Round(0, self._compared(self.twin))]
         log(f"round 0: score {rounds[0].score:.3f}")
-        fit = self._surface_fit()
+        fit = self._contact_fit_or_none()
         measured: dict[str, list[MeasuredMotion]] = {name: [] for name in self.names}
         twin, ended = self.twin, f"all {plan.rounds} rounds are done"
         files: dict[str, Path] = {}
         for number in range(1, plan.rounds + 1):
-            bodies = self._bodies(measured, number)
+            bodies = self._identify_arms(measured, number)
             if not bodies:
                 ended = f"no arm could be identified in round {number}"
                 break
@@ -120,18 +120,13 @@ class CalibrationRun:
                 )
                 break
         best_round = Calibration(rounds, (), ended).best
-        return Calibration(rounds, self._gains(best_round), ended, tuple(self.notes))
+        return Calibration(rounds, self._model_improvements(best_round), ended, tuple(self.notes))
 
     def _note(self, text: str) -> None:
         self.notes.append(text)
         self.log(text)
 
-    def _plant_runs(self) -> list[tuple[Task, list[Run]]]:
-        """Run the tasks on the plant, and return the completed tasks with their runs.
-
-        Raises:
-            ValidationRejected: If the plant completes no task.
-        """
+    def _completed_plant_runs(self) -> list[tuple[Task, list[Run]]]:
         done = []
         for task in self.tasks:
             runs = self._runs("plant", task, self.plant)
@@ -157,8 +152,8 @@ class CalibrationRun:
             for task, runs in self._of_plant
         ]
 
-    def _surface_fit(self) -> ContactFit | None:
-        """Return the estimator of the twin's table parameters, or None without suitable data."""
+    def _contact_fit_or_none(self) -> ContactFit | None:
+        """Return the estimator of the table parameters, or None without suitable data."""
         first = self.plant.arms[next(iter(self.plant.arms))]
         if TABLE not in self.twin.objects:
             return None
@@ -181,36 +176,23 @@ class CalibrationRun:
         )
         return ContactParameters(**result)
 
-    def _bodies(
-        self, measured: Mapping[str, list[MeasuredMotion]], number: int
+    def _identify_arms(
+        self, earlier_motions: Mapping[str, list[MeasuredMotion]], round_number: int
     ) -> dict[str, tuple[Identified, Path]]:
-        """Run a new motion on every arm of the plant, and identify the arms that complete it.
-
-        Args:
-            measured: Motions of earlier rounds by arm. New motions are appended.
-            number: Number of the round.
-
-        Returns:
-            Identification result and parameter file by arm. Arms that fail are omitted.
-
-        Raises:
-            ValidationRejected: If no arm completed its motion in the first round.
-            IdentificationRejected: If no arm could be identified in the first round.
-        """
         bodies: dict[str, tuple[Identified, Path]] = {}
         failed: list[ValidationRejected | IdentificationRejected] = []
-        for name, before in measured.items():
+        for name, before in earlier_motions.items():
             try:
-                motion = self._run_motion(name, number)
-                bodies[name] = self._body(name, [*before, motion], number)
+                motion = self._run_motion(name, round_number)
+                bodies[name] = self._body(name, [*before, motion], round_number)
             except (ValidationRejected, IdentificationRejected) as error:
                 failed.append(error)
             else:
                 before.append(motion)
-        if number == 1 and not bodies:
+        if round_number == 1 and not bodies:
             raise failed[0]
         for reason in failed:
-            self._note(f"round {number}: {reason}")
+            self._note(f"round {round_number}: {reason}")
         return bodies
 
     def _run_motion(self, name: str, number: int) -> MeasuredMotion:
@@ -220,7 +202,7 @@ class CalibrationRun:
             points = self.checkpoint.points(
                 f"motion_{name}_{seed}",
                 lambda: find_motion(
-                    self._combined_cell(), name, self.plan.evaluations, seed, self.log
+                    self._excitation_cell(), name, self.plan.evaluations, seed, self.log
                 ),
             )
         self.log(f"round {number}: {name} of the plant moves for {points[-1, 0]:.0f} s")
@@ -228,12 +210,8 @@ class CalibrationRun:
             self.plant, name, points, seed, self.checkpoint.run, recover=self.plan.recover
         )
 
-    def _combined_cell(self) -> CellConfig:
-        """Return the cell in which excitation motions are checked for collisions.
-
-        It is the twin. If the plant has a real arm, the objects of the plant and of the validation
-        tasks are added.
-        """
+    def _excitation_cell(self) -> CellConfig:
+        """Return the cell in which excitation motions are checked for collisions."""
         objects = {**self.plant.objects, **objects_of(self.tasks, self.plant)}
         if all(arm.backend == SIMULATED_BACKEND for arm in self.plant.arms.values()):
             return self.twin
@@ -258,21 +236,15 @@ class CalibrationRun:
             partial.write_text(parameters_text(body.robot, notes), encoding="utf-8")
         return body, path
 
-    def _gains(self, best: Round) -> list[ModelImprovement]:
-        """Measure task errors on the plant with the data-sheet model and the identified model.
-
-        Real arms run only tasks in free space, because the true contact force is only known in
-        simulation.
-
-        Args:
-            best: Round whose identified model is used.
-        """
-        if not best.files:
+    def _model_improvements(self, best_round: Round) -> list[ModelImprovement]:
+        """Compare task errors on the plant with the data-sheet and the identified model."""
+        if not best_round.files:
             return []
-        cell = with_laws(self.plant, best.files)
+        cell = with_laws(self.plant, best_round.files)
         return [
             gain_of(task, runs, self._runs("plant by identified laws", task, cell))
             for task, runs in self._of_plant
+            # The true contact force is known only in simulation.
             if task.requested_force(np.zeros(1)) is None or not has_real_arms(self.plant, task)
         ]
 
@@ -290,15 +262,13 @@ def calibrate(
 ) -> Calibration:
     """Calibrate a simulated twin so that it behaves like its plant.
 
-    In every round, each arm that takes part in the validation tasks of ``plan`` executes a new
-    excitation motion on the plant. Its inertia and friction are identified from all motions so far
-    and written to the twin. Then friction and contact parameters of a table in the twin are
-    estimated. At the end of the round, the tasks measure the remaining error of the twin. WARNING:
-    a plant with real arms MOVES.
+    WARNING: a plant with real arms MOVES. In every round, each arm that takes part in the
+    validation tasks executes a new excitation motion on the plant. The twin gets the identified
+    inertia and friction, and estimated contact parameters of its table.
 
     Tasks and motions that fail on the plant are skipped and reported. A call with the same
-    arguments resumes an interrupted calibration from runs stored in the folder. Only
-    ``rounds`` and ``recover`` in ``plan`` may have changed.
+    arguments resumes an interrupted calibration. Only ``rounds`` and ``recover`` in ``plan`` may
+    have changed.
 
     Args:
         plant: Cell to match, simulated or real.
@@ -332,16 +302,16 @@ def calibrate(
         )
     for sentence in setup_instructions(tasks, plant):
         log(sentence)
-    checkpoint = RunCache(folder, _request_of(plant, twin, plan, motions))
+    checkpoint = RunCache(folder, _resume_key(plant, twin, plan, motions))
     if len(checkpoint):
         log(f"{len(checkpoint)} runs are already done")
     return CalibrationRun(plant, twin, folder, plan, motions, log, tasks, names, checkpoint).run()
 
 
-def _request_of(
+def _resume_key(
     plant: CellConfig, twin: CellConfig, plan: CalibrationPlan, motions: Mapping[str, Matrix]
 ) -> dict[str, Any]:
-    """Return the arguments that have to be unchanged to reuse stored runs, by name."""
+    """Return the arguments that must not change between interrupted and resumed calibration."""
     own = asdict(plan)
     del own["rounds"], own["recover"]
     return {

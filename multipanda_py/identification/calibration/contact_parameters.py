@@ -121,8 +121,7 @@ class ContactParameters:
     Attributes:
         values: Accepted parameters by key of the cell file. Empty if none were accepted.
         spread: Lower and upper bound of each estimate, accepted or not, by key of the cell file.
-            The ratio of the bounds has to be below :data:`MAX_RANGE_RATIO`. Parameters that are
-            estimated from the same task are accepted together or not at all.
+            Their ratio is below :data:`MAX_RANGE_RATIO` for accepted parameters.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -145,14 +144,12 @@ class ContactFit:
         \min_{T, \zeta} \sum \left( \frac{\tilde z_{twin} - \tilde z_{plant}}
         {20\,\mathrm{\mu m}} \right)^2.
 
-    Symbols: sliding friction :math:`\mu`, and measured tangential forces :math:`f_t` while the
-    tool presses along a circle (validation task 4). The contact has the time constant T and the
-    damping ratio :math:`\zeta`. From first contact on, z is the height of the tool while it
-    presses with a sinusoidal force (task 3). The tilde denotes a signal minus its mean. The
-    subtraction removes the unknown table height and sensor offsets.
+    Symbols: sliding friction :math:`\mu`, and tangential forces :math:`f_t` while the tool presses
+    along a circle (validation task 4). The contact has the time constant T and the damping ratio
+    :math:`\zeta`. From first contact on, z is the height of the tool that presses with a
+    sinusoidal force (task 3). The tilde denotes a signal minus its mean.
 
-    Unmodelled effects, such as unidentified joint friction, can bias a parameter. The bias is
-    bounded by
+    Unmodelled effects can bias a parameter. The bias is bounded by
 
     .. math:: |\Delta x_i| \le \|r\| \, / \, \|J_{i\perp}\|.
 
@@ -161,7 +158,8 @@ class ContactFit:
 
     Args:
         plant: Cell with the table.
-        shown: Validation tasks with their runs on the plant. Tasks other than 3 and 4 are ignored.
+        task_runs: Validation tasks with their runs on the plant. Tasks other than 3 and 4 are
+            ignored.
         seed: Random seed of the first run of each task.
 
     Attributes:
@@ -172,13 +170,13 @@ class ContactFit:
     """
 
     def __init__(
-        self, plant: CellConfig, shown: Sequence[tuple[Task, Sequence[Run]]], seed: int
+        self, plant: CellConfig, task_runs: Sequence[tuple[Task, Sequence[Run]]], seed: int
     ) -> None:
-        (name,) = shown[0][0].names(plant)[:1]
+        (name,) = task_runs[0][0].names(plant)[:1]
         self._up = describe_arm(name, plant.arms[name]).rotation_base_in_world[2]
         self.left_out: list[str] = []
         self._plant_signals: dict[int, _PlantSignal] = {}
-        for task, runs in shown:
+        for task, runs in task_runs:
             if task.number in FITTED_PARAMETERS and task.number not in self._plant_signals:
                 whole = [k for k, run in enumerate(runs) if not run.fault]
                 if whole:
@@ -232,7 +230,7 @@ class ContactFit:
         result = needed("scipy.optimize").least_squares(
             left, x0, slopes, bounds=(low, high), max_nfev=MAX_ITERATIONS, xtol=1e-2, ftol=1e-3
         )
-        off = np.linalg.norm(result.fun) / np.maximum(_own_lengths(result.jac), 1e-9)
+        off = np.linalg.norm(result.fun) / np.maximum(_orthogonal_norms(result.jac), 1e-9)
         ends = np.exp([np.maximum(result.x - off, low), np.minimum(result.x + off, high)]).T
         # If the data do not determine one parameter of a task, its error can be compensated by the
         # other one. Neither is accepted then.
@@ -247,7 +245,7 @@ class ContactFit:
         )
 
 
-def _own_lengths(jacobian: Matrix) -> Vector:
+def _orthogonal_norms(jacobian: Matrix) -> Vector:
     """Return the norm of the part of each column that is orthogonal to all other columns, (n,)."""
     _, n = jacobian.shape
     lengths = np.empty(n)

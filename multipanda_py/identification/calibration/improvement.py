@@ -28,51 +28,39 @@ from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 
-def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file entries that give simulated arms identified parameters.
+def body_layer(parameter_files: Mapping[str, str]) -> dict[str, Any]:
+    """Return cell file entries that give simulated arms identified parameters from files."""
+    return {
+        "arms": {
+            arm: {"perturbation": {"parameters": path}} for arm, path in parameter_files.items()
+        }
+    }
 
-    Args:
-        files: Path of the parameter file of each arm, by arm name.
+
+def law_layer(parameter_files: Mapping[str, str]) -> dict[str, Any]:
+    """Return cell file entries that give controllets identified arm parameters from files.
+
+    The estimate of external torques also uses them.
     """
-    return {"arms": {arm: {"perturbation": {"parameters": path}} for arm, path in files.items()}}
+    return {"arms": {arm: {"identified": path} for arm, path in parameter_files.items()}}
 
 
-def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file entries with identified arm parameters for control.
-
-    Controllets and the estimate of external torques use them.
-
-    Args:
-        files: Path of the parameter file of each arm, by arm name.
-    """
-    return {"arms": {arm: {"identified": path} for arm, path in files.items()}}
-
-
-def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a twin whose simulated arms have identified parameters.
-
-    Args:
-        cell: Cell of the twin.
-        files: Path of the parameter file of each arm, by arm name.
-    """
+def with_bodies(cell: CellConfig, parameter_files: Mapping[str, Path]) -> CellConfig:
+    """Return a twin whose simulated arms have identified parameters, one file per arm."""
     arms = dict(cell.arms)
-    for name, path in files.items():
+    for name, path in parameter_files.items():
         own = arms[name].perturbation.model_copy(update={"parameters": str(path)})
         arms[name] = arms[name].model_copy(update={"perturbation": own})
     return cell.model_copy(update={"arms": arms})
 
 
-def with_laws(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a cell that uses identified arm parameters for control.
+def with_laws(cell: CellConfig, parameter_files: Mapping[str, Path]) -> CellConfig:
+    """Return a cell that uses identified arm parameters for control, one file per arm.
 
     Controllets and the estimate of external torques use them.
-
-    Args:
-        cell: Description of the cell.
-        files: Path of the parameter file of each arm, by arm name.
     """
     arms = dict(cell.arms)
-    for name, path in files.items():
+    for name, path in parameter_files.items():
         arms[name] = arms[name].model_copy(update={"identified": str(path)})
     return cell.model_copy(update={"arms": arms})
 
@@ -145,15 +133,15 @@ def measure(
     Raises:
         ValidationRejected: If the arm does not complete the motion.
     """
-    run = keep(f"motion_{arm}_{seed}", lambda: _run_motion(plant, arm, points, seed, recover))
+    run = keep(f"motion_{arm}_{seed}", lambda: _run_to_end(plant, arm, points, seed, recover))
     if run.fault:
         raise ValidationRejected(f"{arm}: {run.fault}")
     (log,) = run.logs.values()
     return motion_of(log, f"{arm}, motion of seed {seed}")
 
 
-def _run_motion(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
-    """Run a motion on an arm. The returned run has a fault if the arm does not reach the end."""
+def _run_to_end(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
+    """Run a motion on an arm. The run has a fault if the arm does not reach the end."""
     run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
         reason = run.fault or "the recording ended"
@@ -202,19 +190,17 @@ class ModelImprovement:
         }  # fmt: skip
 
 
-def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImprovement:
-    """Compare the errors of a task with the data-sheet model and with the identified model.
-
-    Args:
-        task: Task of the runs.
-        before: Runs on the plant with the data-sheet model.
-        after: Runs on the plant with the identified model.
-    """
-    early = tuple(sum(bool(run.fault) for run in runs) for runs in (before, after))
-    ends = [min(run.seconds for run in pair) for pair in zip(before, after)]
+def gain_of(
+    task: Task, datasheet_runs: Sequence[Run], identified_runs: Sequence[Run]
+) -> ModelImprovement:
+    """Compare the errors of a task with the data-sheet model and with the identified model."""
+    early = tuple(
+        sum(bool(run.fault) for run in runs) for runs in (datasheet_runs, identified_runs)
+    )
+    ends = [min(run.seconds for run in pair) for pair in zip(datasheet_runs, identified_runs)]
     cut = [
         [_until(run, end) for run, end in zip(runs, ends) if end >= MIN_COMMON_DURATION]
-        for runs in (before, after)
+        for runs in (datasheet_runs, identified_runs)
     ]
     pairs = [_figures(task, runs) for runs in cut]
     series = {side: _series(task, runs[0]) for side, runs in zip(MODEL_NAMES, cut) if runs}
@@ -223,7 +209,7 @@ def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImp
         task.controllet,
         {name: (pairs[0][name], pairs[1][name]) for name in pairs[0] if name in pairs[1]},
         series if series and all(series.values()) else {},
-        len(before),
+        len(datasheet_runs),
         (early[0], early[1]),
     )
 

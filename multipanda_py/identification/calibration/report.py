@@ -138,7 +138,7 @@ def page(result: Calibration, about: Mapping[str, Any]) -> str:
         "<h2>Rounds</h2><p>Largest root mean square error between plant and twin of any joint or "
         "axis. Round 0 is the given twin. The score is the mean of these errors, each divided by "
         "the maximum that multipanda_ros2 reports. Values separated by slashes belong to tasks "
-        f"{_tasks(result)}, in this order.</p>",
+        f"{_task_labels(result)}, in this order.</p>",
         image(round_curves(result.rounds)),
         _rounds(result),
     ]
@@ -239,8 +239,7 @@ def _rounds(result: Calibration) -> str:
     return table(head, rows)
 
 
-def _tasks(result: Calibration) -> str:
-    """Return the task labels of a calibration as HTML text, separated by slashes."""
+def _task_labels(result: Calibration) -> str:
     names = (
         f"{one.number}" + ("" if one.controllet == "impedance" else f" ({one.controllet})")
         for one in result.rounds[0].comparisons

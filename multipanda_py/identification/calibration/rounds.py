@@ -75,12 +75,11 @@ class Round:
 
     @property
     def score(self) -> float:
-        """Errors of the twin relative to those in the multipanda_ros2 paper, as one number.
+        """Mean ratio of the twin's errors to those in the multipanda_ros2 paper.
 
-        For each task and quantity, the largest error of the twin is divided by
-        :attr:`.Quantity.ceiling` from the paper. The score is the mean of these ratios. It is
-        infinite if, for a task, no runs can be compared or every run of the twin ends before that
-        of the plant.
+        For each task and quantity, the largest error is divided by :attr:`.Quantity.ceiling`. The
+        score is infinite if a task has no comparable runs, or every run of the twin ends before
+        that of the plant.
         """
         if not all(one.repeats and one.full for one in self.comparisons):
             return float("inf")

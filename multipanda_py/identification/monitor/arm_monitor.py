@@ -41,10 +41,9 @@ class ArmTwin:
     applied torque u includes gravity compensation, and :math:`\tau_{ext}` is the estimated
     external torque.
 
-    Without the correction :math:`\tau_c` the twin would diverge from the arm. Below the bandwidth
-    of the correction, 5 to 25 rad/s, :math:`\tau_c` is the torque that commands, model and
-    external torques do not explain. K is 0.6 of a joint's torque limit per radian, and D yields
-    critical damping. Gravity torques at :math:`\hat q` would destabilise an upright twin.
+    Below the bandwidth of the correction, 5 to 25 rad/s, :math:`\tau_c` is the torque that
+    commands, model and external torques do not explain. K is 0.6 of a joint's torque limit per
+    radian, and D yields critical damping.
 
     Args:
         arm: Description of the arm with gripper and tool.
@@ -95,12 +94,12 @@ class ArmTwin:
         self._damping[:] = 2.0 * np.sqrt(self._stiffness * moved)
 
     def gravity(self, q: Vector) -> Vector:
-        """Return the gravity torques of the described arm, (n,) [Nm, N]."""
+        """Return the gravity torques of the described arm at positions ``q``, (n,) [Nm, N]."""
         gravity: Vector = _gravity(self._model, self._weighing, q)
         return gravity
 
     def friction(self, dq: Vector) -> Vector:
-        """Return the friction torques of the described arm, (n,) [Nm, N]."""
+        """Return the friction torques of the described arm at velocities ``dq``, (n,) [Nm, N]."""
         friction: Vector = (
             self._viscous * dq + self._coulomb * np.tanh(dq / COULOMB_WIDTH) + self._offset
         )
@@ -112,12 +111,13 @@ class ArmTwin:
         Args:
             q: Measured joint positions at the beginning, (n,) [rad, m].
             dq: Measured joint velocities at the beginning, (n,) [rad/s, m/s].
-            torque: Sum of the applied torque, with gravity compensation, and the estimated
-                external torque during the period, (n,) [Nm, N].
+            torque: Applied torque with gravity compensation plus estimated external torque, (n,)
+                [Nm, N].
             period: Duration [s].
         """
         steps = max(1, round(period / MAX_STEP))
         step = period / steps
+        # Gravity torques at the twin's own positions would destabilise an upright twin.
         free = torque - self.gravity(q) - self.friction(dq)
         total = np.zeros_like(free)
         for k in range(steps):
@@ -178,14 +178,8 @@ def residual_slices(joints: int) -> dict[str, slice]:
 
 
 def min_half_widths(limits: ArmLimits) -> Vector:
-    """Return the minimum half width of the band (range in good runs) of each residual, (m,).
-
-    The minimum covers sensor drift. It also prevents bands of zero width for simulated arms that
-    equal their twin.
-
-    Args:
-        limits: Limits of the arm.
-    """
+    """Return the minimum half width of the band (range in good runs) of each residual, (m,)."""
+    # Covers sensor drift, and simulated arms that equal their twin.
     n, torque = limits.n_joints, MIN_RELATIVE_HALF_WIDTH * limits.torque
     q = np.full(n, MIN_RELATIVE_HALF_WIDTH / CORRECTION_STIFFNESS)
     wrench = np.array([0.5, 0.5, 0.5, 0.05, 0.05, 0.05])
@@ -239,21 +233,21 @@ class MonitoredLog:
         """Duration of the evaluated samples [s]."""
         return float(self.evaluated.mean()) * self.log.duration
 
-    def mismatch(self, largest_torque: Vector) -> str:
+    def mismatch(self, torque_limits: Vector) -> str:
         """Return a message if the log does not match the described arm, else an empty string.
 
         The log matches if the root mean square of :attr:`correction` is below
         :data:`MAX_RMS_CORRECTION` times the torque limit, for every joint.
 
         Args:
-            largest_torque: Torque limits of the joints, (j,) [Nm, N].
+            torque_limits: Torque limits of the joints, (j,) [Nm, N].
         """
         rows = self.correction[self.evaluated]
         if not len(rows):
             return ""
         rms = np.sqrt(np.mean(rows**2, axis=0))
-        joint = int(np.argmax(rms / largest_torque))
-        if rms[joint] < MAX_RMS_CORRECTION * largest_torque[joint]:
+        joint = int(np.argmax(rms / torque_limits))
+        if rms[joint] < MAX_RMS_CORRECTION * torque_limits[joint]:
             return ""
         return (
             f"{self.log.arm}: {self.log.joints[joint]} would need {rms[joint]:.1f} Nm in addition "
@@ -265,9 +259,8 @@ class MonitoredLog:
 class ArmMonitor:
     """Digital-twin monitor of one arm.
 
-    The commanded torques of the log drive the twin. Measured torques replace them in samples
-    without commanded torques. After a gap, a fault or an invalid sample, the twin is reset to the
-    measured state. Residuals are evaluated again once the twin has settled.
+    The commanded torques of the log drive the twin, or measured torques in samples without them.
+    After a gap, a fault or an invalid sample, the twin is reset to the measured state.
 
     Args:
         arm: Description of the arm, optionally with identified parameters.
@@ -352,7 +345,7 @@ class ArmMonitor:
         n, count = self._arm.n_joints, len(log)
         dq = np.gradient(log.q, log.time, axis=0) if log.dq is None and count > 1 else log.dq
         dq = np.zeros_like(log.q) if dq is None else dq
-        tau = self._reference_torques(self._robot or twin, log)
+        tau = self._applied_torques(self._robot or twin, log)
         estimated = log.columns.get("tau_ext", np.full((count, n), np.nan))
         external = estimated if "tau_ext" in log.columns else np.zeros((count, n))
         wrench = log.columns.get("wrench_ext_in_base", np.full((count, 6), np.nan))
@@ -405,15 +398,15 @@ class ArmMonitor:
             self._before = (log.q[k], dq[k], tau[k], external[k])
         return MonitoredLog(log, shown[0], shown[1], shown[2], shown[3], residuals, evaluated)
 
-    def _reference_torques(self, robot: ArmTwin, log: ArmLog) -> Matrix:
-        """Return the torques applied to the arm, including gravity compensation, (n, j)."""
+    def _applied_torques(self, controller_twin: ArmTwin, log: ArmLog) -> Matrix:
+        """Return the torques applied to the arm, with gravity compensation, (n, j) [Nm, N]."""
         if log.tau_commanded is None:
             measured: Matrix = np.asarray(log.tau)
             return measured
         tau = log.tau_commanded.copy()
         if not log.gravity_in_tau_commanded:
             if self._arm.compensates_gravity:
-                tau += np.array([robot.gravity(q) for q in log.q])
+                tau += np.array([controller_twin.gravity(q) for q in log.q])
             elif "tau_gravity" in log.columns:
                 tau += log.columns["tau_gravity"]
         if log.tau is not None and "interface" in log.columns:

@@ -131,43 +131,37 @@ class BandMonitor:
             (largest_use > 1.0) | np.isfinite(self._outside) | np.isfinite(self._inside)
         )
         for k in may.tolist():
-            raised += self._one(k, times, rows[:, k], used[:, k])
+            raised += self._new_alarms(k, times, rows[:, k], used[:, k])
         raised.sort(key=lambda alarm: alarm.time)
         self.alarms += raised
         return raised
 
-    def _one(self, k: int, times: Vector, values: Vector, used: Vector) -> list[Alarm]:
-        """Return an alarm for each time at which one residual leaves its band.
-
-        Args:
-            k: Index of the residual.
-            times: Times of the samples, (m,) [s].
-            values: Values of the residual, (m,).
-            used: Values as fractions of the band, 0 in its middle and 1 at its bounds, (m,).
-        """
+    def _new_alarms(
+        self, index: int, times: Vector, values: Vector, used_fraction: Vector
+    ) -> list[Alarm]:
         raised = []
-        quantity, axis, unit = self._names[k]
+        quantity, axis, unit = self._names[index]
         name = f"{quantity} {axis}"
-        for time, value, fraction in zip(times.tolist(), values.tolist(), used.tolist()):
-            if fraction > 1.0:
-                self._inside[k] = np.nan
-                if np.isnan(self._outside[k]):
-                    self._outside[k] = time
-                if name not in self.now and time - self._outside[k] >= ALARM_DELAY:
+        for time, value, fraction in zip(times.tolist(), values.tolist(), used_fraction.tolist()):
+            if fraction > 1.0:  # 0 is the middle of the band, 1 its bounds.
+                self._inside[index] = np.nan
+                if np.isnan(self._outside[index]):
+                    self._outside[index] = time
+                if name not in self.now and time - self._outside[index] >= ALARM_DELAY:
                     alarm = Alarm(
                         time, self._arm, quantity, axis, value,
-                        float(self.band.low[k]), float(self.band.high[k]), unit,
+                        float(self.band.low[index]), float(self.band.high[index]), unit,
                     )  # fmt: skip
                     self.now[name] = alarm
                     raised.append(alarm)
                 continue
-            self._outside[k] = np.nan
+            self._outside[index] = np.nan
             if name in self.now:
-                if np.isnan(self._inside[k]):
-                    self._inside[k] = time
-                if time - self._inside[k] >= ALARM_END_DELAY:
+                if np.isnan(self._inside[index]):
+                    self._inside[index] = time
+                if time - self._inside[index] >= ALARM_END_DELAY:
                     del self.now[name]
-                    self._inside[k] = np.nan
+                    self._inside[index] = np.nan
         return raised
 
 
@@ -255,19 +249,15 @@ class CellMonitor:
         return raised
 
     def mismatches(self) -> list[str]:
-        """Return a message for every arm whose last chunk does not match its description.
-
-        Swapped columns, wrong units or another mounting are possible causes.
-        """
+        """Return a message for every arm whose last chunk does not match its description."""
         result = (last.mismatch(self.arms[name].limits.torque) for name, last in self.last.items())
         return [sentence for sentence in result if sentence]
 
     def lines(self) -> Iterator[str]:
         """Yield a status line for each arm.
 
-        With a band, a line contains the largest residuals since :meth:`forget`, relative to the
-        band, and the active alarms. Without a band, it contains the largest residuals of the last
-        chunk.
+        With a band, the largest residuals since :meth:`forget` are relative to it, and active
+        alarms follow. Without a band, a line contains the largest residuals of the last chunk.
         """
         for name, monitored in self.last.items():
             start = f"{name} {monitored.time[-1]:9.1f} s"

@@ -70,15 +70,15 @@ class LoadAndFriction:
         A \leftarrow \lambda A + Y^T W Y, \quad b \leftarrow \lambda b + Y^T W y, \quad
         \theta = (A + A_0)^{-1} b.
 
-    Symbols: torque y that the description does not explain, from the correction :math:`\tau_c` of
-    the twin and the estimated external torque :math:`\tau_{ext}`. The parameters :math:`\theta`
-    are mass and first moments :math:`\pi_L` of the payload, and friction terms of each joint. The
-    terms are viscous friction :math:`f_v`, Coulomb friction :math:`f_c` and offset :math:`f_o`. Y
-    is the regressor, W the weight of the torques, and :math:`A_0` the prior. The normal equations
-    A and b forget old samples by :math:`\lambda`, with a time constant of 30 s.
+    Symbols: unexplained torque y from the correction :math:`\tau_c` of the twin and the estimated
+    external torque :math:`\tau_{ext}`. The parameters :math:`\theta` are mass and first moments
+    :math:`\pi_L` of the payload and the friction of each joint. Friction consists of viscous
+    friction :math:`f_v`, Coulomb friction :math:`f_c` and offset :math:`f_o`. Y is the regressor,
+    W the weight of the torques, and :math:`A_0` the prior. A and b forget old samples by
+    :math:`\lambda`.
 
-    The estimator attributes contact forces to payload and friction, so the arm has to move freely.
-    Parameters stay within bounds. The estimate is for display only and does not affect control.
+    The arm has to move freely: contact forces count as payload and friction. The estimate is for
+    display only and does not affect control.
 
     Args:
         arm: Description of the arm.
@@ -120,14 +120,14 @@ class LoadAndFriction:
             q, dq, a, y = (x[run].mean(axis=0) for x in (log.q, monitored.dq, ddq, lacking))
             if not np.isfinite((q, dq, a, y)).all():
                 continue
-            rows = self._rows(q, dq, a)
+            rows = self._payload_and_friction_regressor(q, dq, a)
             weighted = rows.T / (self._variance + (np.abs(dq) < REST_SPEED) * self._stiction)
             self._information *= decay
             self._sum *= decay
             self._information += weighted @ rows
             self._sum += weighted @ y
 
-    def _rows(self, q: Vector, dq: Vector, ddq: Vector) -> Matrix:
+    def _payload_and_friction_regressor(self, q: Vector, dq: Vector, ddq: Vector) -> Matrix:
         """Return the regressor of payload and friction in one state, (n, 4 + 3 n)."""
         bodies = self._regressor.rows(q[None], dq[None], ddq[None])
         flange = self._regressor.flange_rows(bodies)[0, :, :4]
@@ -161,9 +161,12 @@ class LoadAndFriction:
         )  # fmt: skip
 
     def lines(self) -> Iterator[str]:
-        """Yield lines that show the estimate with its standard deviations."""
+        """Yield text lines with the estimate and its standard deviations."""
         result = self.estimate
-        mass, centre = _decimals(result.mass, 2), ", ".join(_decimals(v, 3) for v in result.com)
+        mass, centre = (
+            _fixed_decimals(result.mass, 2),
+            ", ".join(_fixed_decimals(v, 3) for v in result.com),
+        )
         yield (
             f"{self.arm.name}: carries {mass} +- {result.deviations[0]:.2f} kg beyond "
             f"its description, at [{centre}] m in its flange frame"
@@ -173,10 +176,9 @@ class LoadAndFriction:
             ("Coulomb friction", result.coulomb, "Nm"),
             ("offset", result.offset, "Nm"),
         ):
-            text = " ".join(_decimals(v, 2) for v in values)
+            text = " ".join(_fixed_decimals(v, 2) for v in values)
             yield f"{self.arm.name}: {description} [{unit}]: {text}"
 
 
-def _decimals(value: float, count: int) -> str:
-    """Format a number with ``count`` decimals, without a negative zero."""
+def _fixed_decimals(value: float, count: int) -> str:
     return f"{round(float(value), count) + 0.0:.{count}f}"

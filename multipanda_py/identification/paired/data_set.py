@@ -126,8 +126,7 @@ def record_pairs(
     """Record motions on twin and plant: one file per motion at 1 kHz, then one table at 100 Hz.
 
     WARNING: a plant with a real arm MOVES. A fault of the real arm ends the recording. A call with
-    the same arguments resumes an interrupted recording. Motions that cannot be completed in
-    simulation are skipped and reported.
+    the same arguments resumes it. Motions that fail in simulation are skipped and reported.
 
     Args:
         twin: Simulated cell.
@@ -135,8 +134,8 @@ def record_pairs(
         arm: Name of the moving arm in both cells.
         folder: Folder of the data set, created if missing.
         spec: Motions of the data set.
-        align: Alignment in time of twin and plant in the table, see :meth:`.AlignedPair.cut`. If
-            empty, it is ``clock`` for simulated plants and ``command`` for real ones.
+        align: Alignment in time of twin and plant in the table, see :meth:`.AlignedPair.cut`.
+            Default: ``clock`` for simulated plants, ``command`` for real ones.
         controllets: Controllets of the twin and of the plant.
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
@@ -157,10 +156,10 @@ def record_pairs(
     for controllet, option in zip(controllets, ("--controllet", "--plant-controllet")):
         known_law(controllet, option)
     sides = Sides(twin, plant, arm, controllets)
-    _check(sides)
+    _check_matching_arms(sides)
     align = checked_alignment(align, ALIGNMENTS[sides.is_real])
     if sides.is_real:
-        sides = replace(sides, twin=with_tools_of(*_of_arm(plant, twin, arm)))
+        sides = replace(sides, twin=with_tools_of(*_in_same_arm_order(plant, twin, arm)))
         needed("scipy")  # Path planning needs scipy, so check for it before arms move.
     if not spec.names():
         raise ConfigurationError("motions: got none, allowed one or more")
@@ -169,7 +168,7 @@ def record_pairs(
     data_folder = Folder(folder, spec.names(), key_of(*key))
     left = left_to_do(data_folder, log)
     if sides.is_real and left:
-        _one_after_another(sides, spec, data_folder, log)
+        _record_missing_one_by_one(sides, spec, data_folder, log)
     elif left:
         tasks = [(record_one, (sides, spec, name)) for name in left]
         run_parallel(data_folder, tasks, (parallel, cluster, jobs), log)
@@ -195,14 +194,9 @@ def checked_alignment(align: str, default: str) -> str:
     return align or default
 
 
-def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: LogFunction) -> None:
-    """Record the missing motions of a folder on the twin and on a real plant, one by one.
-
-    A motion is skipped if the twin does not complete it or the plant finds no path to its start.
-
-    Raises:
-        ValidationRejected: If the arm of the plant stopped. Recorded motions are kept.
-    """
+def _record_missing_one_by_one(
+    sides: Sides, spec: DataSetSpec, folder: Folder, log: LogFunction
+) -> None:
     arm, left = sides.arm, folder.left()
     joints = describe_arm(arm, sides.twin.arms[arm]).n_joints
     done = len(folder) - len(left)
@@ -219,9 +213,9 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
                     raise ValidationRejected(str(error)) from None
                 except MultipandaError as error:
                     words = " ".join(str(error).split())
-                    raise _Stopped(f"{motion.name}: {words}") from None
+                    raise _RealArmStopped(f"{motion.name}: {words}") from None
                 pair = align_sides(of_twin, of_plant)
-            except _Stopped as stopped:
+            except _RealArmStopped as stopped:
                 raise ValidationRejected(
                     f"{stopped}; {arm} holds, {number - 1} of {len(folder)} motions are stored in "
                     f"{folder.path}. Run the same command to resume."
@@ -232,7 +226,7 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
             log(f"{number} of {len(folder)} motions: {note}")
 
 
-class _Stopped(Exception):
+class _RealArmStopped(Exception):
     """Stop of a real arm, which ends the recording."""
 
 
@@ -273,12 +267,14 @@ def record_one(sides: Sides, spec: DataSetSpec, name: Name) -> tuple[Name, bytes
     return name, file_of(name, describe_arm(arm, twin.arms[arm]).n_joints, make)
 
 
-def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, CellConfig]:
-    """Return plant and twin with their arms in the same order, the moving arm first.
-
-    Arms of the plant that the twin lacks are removed.
-    """
-    names = [arm, *(name for name in twin.arms if name != arm and name in plant.arms)]
+def _in_same_arm_order(
+    plant: CellConfig, twin: CellConfig, moving_arm: str
+) -> tuple[CellConfig, CellConfig]:
+    """Return plant and twin, the moving arm first. The plant loses arms that the twin lacks."""
+    names = [
+        moving_arm,
+        *(name for name in twin.arms if name != moving_arm and name in plant.arms),
+    ]
     alone = {name: plant.arms[name] for name in names}
     ordered = {name: twin.arms[name] for name in [*names, *twin.arms]}
     return (
@@ -287,12 +283,7 @@ def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, 
     )
 
 
-def _check(sides: Sides) -> None:
-    """Check that the twin is simulated, and that twin and plant have matching arms.
-
-    Raises:
-        ValidationRejected: If a check fails.
-    """
+def _check_matching_arms(sides: Sides) -> None:
     arm = sides.arm
     for side_name, cell in zip(SIDES, (sides.twin, sides.plant)):
         if arm not in cell.arms:

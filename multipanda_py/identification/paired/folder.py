@@ -63,7 +63,7 @@ class Folder:
 
     def __init__(self, path: Path, names: Sequence[Name], key: Sequence[object]) -> None:
         self.path, parts = path, path / RECORDED_FOLDER
-        _claim(path, parts, hashlib.sha256(json.dumps(key).encode()).hexdigest())
+        _create_or_check_folder(path, parts, hashlib.sha256(json.dumps(key).encode()).hexdigest())
         self._files = {name: parts / f"{name[0]}-{name[1]:05d}.npz" for name in names}
 
     def __len__(self) -> int:
@@ -115,17 +115,7 @@ def key_of(*parts: object) -> list[object]:
     return [*parts, VERSION]
 
 
-def _claim(folder: Path, parts: Path, key: str) -> None:
-    """Create a folder for the data set with this key, or check the key of an existing folder.
-
-    Args:
-        folder: Folder of the data set, for messages.
-        parts: Subfolder with the files of the motions and of the key.
-        key: Text that identifies the data set.
-
-    Raises:
-        ConfigurationError: If the folder belongs to another data set or cannot be written.
-    """
+def _create_or_check_folder(folder: Path, parts: Path, key: str) -> None:
     mark = parts / "key.txt"
     try:
         parts.mkdir(parents=True, exist_ok=True)
@@ -241,7 +231,7 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
 
     Args:
         parallel: Backend, one of :data:`PARALLEL_BACKENDS`. If empty, the setting of
-            ``joblib.parallel_config`` applies, for example a Ray cluster.
+            ``joblib.parallel_config`` applies.
         cluster: Address of a Dask scheduler. Without one, a local cluster is created.
         jobs: Number of workers of the local cluster, -1 for one per core.
 
@@ -294,14 +284,17 @@ def left_to_do(folder: Folder, log: LogFunction) -> list[Name]:
 
 
 def run_parallel(
-    folder: Folder, tasks: Sequence[MotionJob], how: tuple[str, str, int], log: LogFunction
+    folder: Folder,
+    tasks: Sequence[MotionJob],
+    worker_options: tuple[str, str, int],
+    log: LogFunction,
 ) -> None:
     """Record motions in parallel worker processes and store each as soon as it is done.
 
     Args:
         folder: Folder of the motions.
         tasks: Functions that record the missing motions, with their arguments.
-        how: Arguments ``parallel``, ``cluster`` and ``jobs`` of :func:`.workers`.
+        worker_options: Arguments ``parallel``, ``cluster`` and ``jobs`` of :func:`.workers`.
         log: Callback that receives a message per motion.
 
     Raises:
@@ -309,8 +302,8 @@ def run_parallel(
         MissingExtra: If a library of the backend is missing.
     """
     joblib = needed("joblib")
-    with workers(*how):
-        done = joblib.Parallel(n_jobs=how[-1], return_as="generator_unordered")(
+    with workers(*worker_options):
+        done = joblib.Parallel(n_jobs=worker_options[-1], return_as="generator_unordered")(
             joblib.delayed(function)(*arguments) for function, arguments in tasks
         )
         for number, (name, data) in enumerate(done, start=len(folder) - len(tasks) + 1):
@@ -335,8 +328,7 @@ def check_any_recorded(folder: Folder) -> None:
     """Refuse a folder in which all motions were skipped.
 
     Raises:
-        ValidationRejected: If no motion was recorded. The message contains the reason why the
-            first motion was skipped.
+        ValidationRejected: If no motion was recorded, with the reason for the first motion.
     """
     if not folder.motions():
         raise ValidationRejected(f"{folder.path}: no motion was recorded: {folder.first_note()}")

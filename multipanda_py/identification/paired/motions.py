@@ -69,8 +69,8 @@ class PairMotion:
 def moving_together(n: int, number: int, kind: str, seed: int) -> tuple[int, ...]:
     """Return the indices of the joints that a motion moves.
 
-    Motions of kind ``single`` move one joint each, in the order of the joints. The 2^n - n - 1
-    combinations of two or more joints for ``multi`` come in a random order without repetition.
+    Motions of kind ``single`` move one joint each, in the order of the joints. Motions of kind
+    ``multi`` move all combinations of two or more joints in a random order.
 
     Args:
         n: Number of joints.
@@ -90,8 +90,7 @@ def joint_motion(
 ) -> PairMotion:
     """Return a random collision-free motion between two joint configurations.
 
-    The configurations are uniformly distributed within the limits and connected by a quintic with
-    a random speed. The motion depends only on seed, kind and number.
+    The configurations are uniformly distributed within the limits and connected by a quintic.
 
     Args:
         kind: Kind of the motion: ``multi`` or ``single``.
@@ -154,13 +153,13 @@ def linear_motion(
     """Return a motion of the tool along straight lines that stops at each waypoint.
 
     The waypoints lie in one plane. The motion starts near the ready configuration and keeps the
-    orientation of the tool. It depends only on seed and number.
+    orientation of the tool.
 
     Args:
         cell: Cell of the arm.
         arm: Name of the arm.
-        number: Number of the motion. Successive numbers select the xz, xy and yz plane of the base
-            in turn.
+        number: Number of the motion. Successive numbers select the xz, xy and yz plane of the
+            base.
         seed: Random seed of the data set.
         violation: Function that returns the largest violation of the minimum distances of
             configurations (N, n) [m].
@@ -194,7 +193,7 @@ def linear_motion(
         if clear and violation(np.concatenate(legs)) <= 0.0:
             return PairMotion(
                 "linear", number, tuple(range(len(ready))),
-                _timed(start, legs, speed, limits.velocity, limits.acceleration),
+                _timed_legs(start, legs, speed, limits.velocity, limits.acceleration),
             )  # fmt: skip
     raise ConfigurationError(
         f"motion linear {number}: none of {_LINE_TRIES} line motions is reachable and "
@@ -206,7 +205,7 @@ def _leg(
     described: ArmDescription, q: Vector, start: Vector, end: Vector, rotation: Matrix
 ) -> Matrix:
     result = [q]
-    for fraction in _blend()[1:]:
+    for fraction in _quintic_samples()[1:]:
         pose = Pose(start + fraction * (end - start), rotation)
         q = configuration_at(described, pose, result[-1], "a line")
         if np.abs(q - result[-1]).max() > _MAX_JOINT_STEP:
@@ -215,23 +214,19 @@ def _leg(
     return np.array(result)
 
 
-def _blend() -> Vector:
+def _quintic_samples() -> Vector:
     """Return samples of a quintic from 0 to 1, at rest at both ends, (k,)."""
     return rest_to_rest(np.linspace(0.0, 1.0, _LEG_POINTS + 1))
 
 
-def _timed(
-    start: Vector, legs: list[Matrix], speed: float, velocity: Vector, acceleration: Vector
+def _timed_legs(
+    start: Vector,
+    legs: list[Matrix],
+    limit_fraction: float,
+    velocity: Vector,
+    acceleration: Vector,
 ) -> Matrix:
-    """Return trajectory points timed so that joints stay within a fraction of their limits.
-
-    Args:
-        start: Joint positions at the start, (n,) [rad, m].
-        legs: Joint positions along each straight line of the motion, (p, n) [rad, m].
-        speed: Fraction of the limits that the motion uses.
-        velocity: Velocity limits, (n,) [rad/s, m/s].
-        acceleration: Acceleration limits, (n,) [rad/s^2, m/s^2].
-    """
+    """Return points within a fraction of the velocity and acceleration limits, (p, 1 + 3 n)."""
     n, rows, now = len(start), [np.zeros(1 + 3 * len(start))], REST_TIME
     rows[0][1 : 1 + n] = start
     for leg in legs:
@@ -240,8 +235,8 @@ def _timed(
         curve = np.gradient(rate, 1.0 / _LEG_POINTS, axis=0, edge_order=2)
         curve[[0, -1]] = 0.0
         duration = max(
-            float((np.abs(rate) / velocity).max()) / speed,
-            float(np.sqrt((np.abs(curve) / acceleration).max())) / speed,
+            float((np.abs(rate) / velocity).max()) / limit_fraction,
+            float(np.sqrt((np.abs(curve) / acceleration).max())) / limit_fraction,
             0.3,
         )
         times = now + duration * np.linspace(0.0, 1.0, _LEG_POINTS + 1)

@@ -153,26 +153,21 @@ class RealPlant:
         if cell is None:
             raise LoopError("the plant is not connected. Use it in a with statement.")
         try:
-            return self._done(cell, motion)
+            return self._move_and_execute(cell, motion)
         except PlanRejected:
             raise
         except MultipandaError as error:
             raise with_fault(cell, error) from None
 
-    def _done(self, cell: Cell, motion: PairMotion) -> Side:
-        """Move to the start of a motion, execute it and return the recording.
-
-        Raises:
-            LoopError: If the arm stops before the end.
-        """
+    def _move_and_execute(self, cell: Cell, motion: PairMotion) -> Side:
         task = LawMotion(self._arm, motion.points, self._controllet)
         n = cell.state(self._arm).q.size
         start, end = motion.points[0, 1 : 1 + n], motion.points[-1, 1 : 1 + n]
         self._go(cell, start)
         cell.switch([f"{self._arm}/{CONTROLLET_NAME}"], strictness="force_auto")
         with without_collections():
-            rows, command_time = self._through(cell, task)
-        log = self._log(rows, command_time)
+            rows, command_time = self._execute_task(cell, task)
+        log = self._equidistant_log(rows, command_time)
         away = float(np.abs(cell.state(self._arm).q - end).max())
         if away > MAX_END_DISTANCE:
             raise LoopError(
@@ -188,7 +183,7 @@ class RealPlant:
         try:
             if np.abs(cell.state(self._arm).q - start).max() > END_TOLERANCE:
                 plan = cell.plan({self._arm: start})
-                ends = self._send(cell, lambda: cell.start_motion(plan))
+                ends = self._send_with_retries(cell, lambda: cell.start_motion(plan))
                 self._wait_for(
                     cell,
                     lambda: cell.time > ends and cell.is_finished(plan),
@@ -209,21 +204,14 @@ class RealPlant:
         state = cell.state(self._arm)
         return bool(np.abs(state.dq).max() < MAX_START_SPEED) or bool(state.fault)
 
-    def _through(self, cell: Cell, task: LawMotion) -> tuple[NDArray[np.void], float]:
-        """Execute a motion from the present configuration.
-
-        Returns:
-            Cycle records since the first target, and the cell time of the first target [s].
-
-        Raises:
-            LoopError: If the arm has a fault.
-        """
+    def _execute_task(self, cell: Cell, task: LawMotion) -> tuple[NDArray[np.void], float]:
+        """Execute a task; return its cycle records and the cell time of the first target [s]."""
         position, _ = cell.records(10**15)
         parts = list[NDArray[np.void]]()
-        start = self._send(cell, lambda: self._send_first_target(cell, task))
+        start = self._send_with_retries(cell, lambda: self._send_first_target(cell, task))
         taken = now = 0.0
         while now < task.seconds:
-            now = self._wait_until(
+            now = self._wait_until_cell_time(
                 cell,
                 start
                 + now
@@ -247,61 +235,38 @@ class RealPlant:
         task.set_targets(cell, 0.0)
         return start
 
-    def _send(self, cell: Cell, command: Callable[[], _T]) -> _T:
-        """Send a command and return its result. If a late cycle causes a rejection, send it again.
-
-        Raises:
-            TargetRejected: If the loop still rejects the command after :data:`_MAX_RETRIES` tries.
-            LoopError: If the arm has a fault.
-        """
-        for _ in range(_MAX_RETRIES):
+    def _send_with_retries(self, cell: Cell, command: Callable[[], _T]) -> _T:
+        for _ in range(_MAX_RETRIES):  # A late cycle can cause a rejection.
             with suppress(TargetRejected):
                 return command()
             if fault := fault_of(cell):
                 raise LoopError(fault)
-            self._wait_until(cell, cell.time + _TARGET_PERIOD)
+            self._wait_until_cell_time(cell, cell.time + _TARGET_PERIOD)
         return command()
 
     def _wait_for(
-        self, cell: Cell, condition: Callable[[], bool], description: str, longer: float = 0.0
+        self, cell: Cell, condition: Callable[[], bool], description: str, extra: float = 0.0
     ) -> None:
-        """Wait for a condition for :data:`_WAIT_TIMEOUT` plus ``longer`` [s] in cell time.
-
-        Raises:
-            LoopError: If the timeout expires. The message contains ``description``.
-        """
-        limit = cell.time + _WAIT_TIMEOUT + longer
+        limit = cell.time + _WAIT_TIMEOUT + extra  # [s]
         while not condition():
             if cell.time > limit:
                 raise LoopError(
-                    f"timeout of {_WAIT_TIMEOUT + longer:.0f} s while waiting until {description}"
+                    f"timeout of {_WAIT_TIMEOUT + extra:.0f} s while waiting until {description}"
                 )
-            self._wait_until(cell, cell.time + _TARGET_PERIOD)
+            self._wait_until_cell_time(cell, cell.time + _TARGET_PERIOD)
 
-    def _wait_until(self, cell: Cell, until: float) -> float:
-        """Wait until the cell time has reached ``until`` [s], and return the present cell time.
-
-        Raises:
-            LoopError: If the cell time stands still for :data:`_STALL_TIMEOUT`.
-        """
+    def _wait_until_cell_time(self, cell: Cell, cell_time: float) -> float:
+        """Wait until a cell time [s], and return the present cell time [s]."""
         limit = clock.monotonic() + _STALL_TIMEOUT
-        while (now := cell.time) < until:
+        while (now := cell.time) < cell_time:
             cell.check()
             if clock.monotonic() > limit:
                 raise LoopError(f"the time of the cell did not advance for {_STALL_TIMEOUT:g} s")
             clock.sleep(_POLL_PERIOD)
         return now
 
-    def _log(self, rows: NDArray[np.void], command_time: float) -> ArmLog:
-        """Convert cycle records to a log with equidistant times since the start of the motion.
-
-        Args:
-            rows: Cycle records.
-            command_time: Cell time of the first target [s].
-
-        Raises:
-            LoopError: If too many consecutive states are missing.
-        """
+    def _equidistant_log(self, rows: NDArray[np.void], command_time: float) -> ArmLog:
+        """Return a log at 1000 samples per second with times since the first target."""
         log = log_of_rows(rows, self._config).arms[self._arm]
         time = log.time - log.time[0] + float(rows["time"][0]) - command_time
         gaps = np.diff(time)
@@ -314,10 +279,7 @@ class RealPlant:
 
 
 def with_fault(cell: Cell, error: MultipandaError) -> MultipandaError:
-    """Add the first fault that the cell has reported to the message of an error.
-
-    Without a fault, the error is returned unchanged.
-    """
+    """Add the first fault that the cell has reported to the message of an error."""
     faults: list[str] = []
     with suppress(MultipandaError):  # If the loop has ended, its events cannot be read.
         faults = [" ".join(str(one).split()) for one in cell.events() if one.event.is_fault]

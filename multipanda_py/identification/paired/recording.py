@@ -133,12 +133,11 @@ class AlignedPair:
         """Return twin and plant from the start of the motion on, with equal length, (k, 3 n) each.
 
         Args:
-            by: Alignment of the recordings. ``clock`` cuts them at the same sample, at which the
-                first of the two arms starts to move. This keeps the delay of the plant.
-                ``command`` does the same after a shift that makes both commanded positions start
-                to move at the same sample. ``rest`` cuts each recording at the sample at which its
-                own arm starts to move. ``correlation`` cuts the twin at the sample at which it
-                starts to move, and the plant by :attr:`shift_by_correlation` later.
+            by: Alignment of the recordings. ``clock`` cuts both at the same sample, at which the
+                first of the two arms moves, which keeps the delay of the plant. ``command`` does
+                so after a shift that makes both commanded positions start together. ``rest`` cuts
+                each recording where its own arm starts to move. ``correlation`` cuts the twin
+                there, and the plant by :attr:`shift_by_correlation` later.
 
         Raises:
             ConfigurationError: If ``by`` is not one of :data:`ALIGNMENTS`.
@@ -228,7 +227,7 @@ def command_start_of(log: ArmLog) -> int:
 
 
 def align_sides(twin: Side, plant: Side) -> AlignedPair:
-    """Find the start samples of two recordings and the delay between them, without cutting them.
+    """Find start samples and delay of two recordings, without cutting them.
 
     Raises:
         ValidationRejected: If the arm does not move in one of the recordings.

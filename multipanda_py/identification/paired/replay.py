@@ -98,9 +98,8 @@ def logged_motions(
 ) -> tuple[list[LoggedMotion], str, list[str]]:
     """Cut recordings into motions from rest to rest.
 
-    Joints rest if all velocities are 0.02 rad/s or less. A motion is cut out if the recording
-    contains 0.45 s of rest before it and 0.25 s of rest after it. It begins 0.1 s before the arm
-    leaves rest, and includes the 0.25 s at its end.
+    A motion is cut out if the recording contains 0.45 s of rest before it and 0.25 s of rest after
+    it, with all joint velocities at 0.02 rad/s or less.
 
     Args:
         recordings: Recordings of the arm in chronological order.
@@ -124,14 +123,14 @@ def logged_motions(
     follow = _followed(parts, follow)
     result, left_out = list[LoggedMotion](), list[str]()
     for part in parts:
-        for start, end in _from_rest_to_rest(part):
+        for start, end in _motion_intervals(part):
             try:
-                points = _points(part, start, end, follow, controllet)
+                points = _twin_trajectory(part, start, end, follow, controllet)
             except ValidationRejected as error:
                 left_out.append(f"{part.arm}, {start:.2f} to {end:.2f} s: {error}")
                 continue
             motion = PairMotion(MOTION_KIND, len(result), (), points)
-            result.append(LoggedMotion(motion, _side(part, start, end)))
+            result.append(LoggedMotion(motion, _plant_side(part, start, end)))
     if not result:
         reason = left_out[0] if left_out else (
             f"{', '.join(part.arm for part in parts)}: no motion that starts after {MIN_REST:g} "
@@ -208,8 +207,8 @@ def _followed(logs: Sequence[ArmLog], follow: str) -> str:
     return follow or FOLLOWED_SIGNALS[1 if lacking else 0]
 
 
-def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
-    """Return start and end of each motion that begins and ends at rest [s]."""
+def _motion_intervals(log: ArmLog) -> list[tuple[float, float]]:
+    """Return start and end of each motion from rest to rest [s]."""
     speed = np.abs(np.asarray(log.dq)).max(axis=1)
     moving = np.flatnonzero(speed > MOTION_SPEED)
     if not len(moving):
@@ -225,26 +224,19 @@ def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
     ]
 
 
-def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str) -> Matrix:
-    """Return the trajectory that the twin executes: rest, then the recorded path, (p, 1 + 3 n).
-
-    Args:
-        log: Recording of the arm.
-        start: Start of the motion in the recording [s].
-        end: End of the motion in the recording [s].
-        follow: Positions that the twin follows, one of ``FOLLOWED_SIGNALS``.
-        controllet: Controllet of the twin.
-
-    Raises:
-        ValidationRejected: If the motion is too long for a trajectory of this controllet.
-    """
+def _twin_trajectory(
+    log: ArmLog, start: float, end: float, followed_signal: str, controllet: str
+) -> Matrix:
+    """Return the trajectory of the twin: rest, then the recorded path, (p, 1 + 3 n)."""
     interpolate = needed("scipy.interpolate")
-    reference = log.q if follow == FOLLOWED_SIGNALS[1] else np.asarray(log["target_joint"])[:, 0]
+    reference = (
+        log.q if followed_signal == FOLLOWED_SIGNALS[1] else np.asarray(log["target_joint"])[:, 0]
+    )
     spline = interpolate.CubicSpline(log.time, reference)
     rate = min(RATE, round(log.rate))
     time = np.arange(start, end, 1.0 / rate)
     q = spline(time)
-    if follow == FOLLOWED_SIGNALS[1]:
+    if followed_signal == FOLLOWED_SIGNALS[1]:
         q = low_pass(q, CUTOFF_FREQUENCY, rate)
     dq = np.gradient(q, 1.0 / rate, axis=0)
     ddq = np.gradient(dq, 1.0 / rate, axis=0)
@@ -267,14 +259,8 @@ def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str)
     return np.vstack([stands, rows])
 
 
-def _side(log: ArmLog, start: float, end: float) -> Side:
-    """Return the recording of a motion on the plant at 1 kHz, including recorded rest before it.
-
-    Args:
-        log: Recording of the arm.
-        start: Start of the motion in the recording [s].
-        end: End of the motion in the recording [s].
-    """
+def _plant_side(log: ArmLog, start: float, end: float) -> Side:
+    """Return the recording of a motion at 1 kHz, with the rest before it."""
     inside = log.between(start - (REST_TIME - REST_INTERVAL[0]) - 0.02, end + 0.02)
     part = resampled(inside, inside.time - (start - REST_TIME))
     part = part.between(REST_INTERVAL[0] - 1e-9, end - start + REST_TIME)
@@ -306,9 +292,8 @@ def replay_logs(
 ) -> int:
     """Replay recordings of an arm (the plant) on a twin, and write the table of plant and twin.
 
-    The recordings are cut into motions from rest to rest. In each motion, the twin follows the
-    recorded commanded or measured positions. Motions that the twin does not complete are skipped
-    and reported.
+    The recordings are cut into motions from rest to rest. Motions that the twin does not complete
+    are skipped and reported.
 
     Args:
         twin: Simulated cell.
@@ -320,10 +305,10 @@ def replay_logs(
         follow: Positions that the twin follows: ``commanded`` or ``measured``. If empty, they are
             ``commanded`` if every sample has commanded positions, else ``measured``.
         controllet: Controllet of the twin.
-        align: Alignment in time of twin and plant in the table, see :meth:`.AlignedPair.cut`. If
-            empty, it is ``clock``.
-        seed: Random seed of the twin's noise, and of the choice of motions for training,
-            validation and testing.
+        align: Alignment in time of twin and plant in the table, see :meth:`.AlignedPair.cut`.
+            Default: ``clock``.
+        seed: Random seed of noise, and of the choice of motions for training, validation and
+            testing.
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
         cluster: Address of a Dask scheduler, see :func:`.workers`.
@@ -348,7 +333,7 @@ def replay_logs(
         )
     described = describe_arm(arm, twin.arms[arm])
     try:
-        recordings = [_arm_of(logs.read(path, robot), of_log, arm) for path in files]
+        recordings = [_log_of_arm(logs.read(path, robot), of_log, arm) for path in files]
     except LogError as error:
         raise ValidationRejected(str(error)) from None
     motions, follow, left_out = logged_motions(recordings, described, follow, controllet)
@@ -356,7 +341,7 @@ def replay_logs(
         report(SKIPPED_PREFIX + sentence)
     report(f"{len(motions)} motions; the twin follows the {follow} positions with {controllet}")
 
-    digests = [_digest(path) for path in files]
+    digests = [_content_digest(path) for path in files]
     names = [log.arm for log in recordings]
     key = key_of(fingerprint(twin), digests, arm, names, seed, follow, controllet)
     data_folder = Folder(folder, names_of(motions), key)
@@ -382,16 +367,8 @@ def replay_logs(
     return write_table(data_folder, described, seed, align, about)
 
 
-def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
-    """Return the log of one arm of a recording.
-
-    Args:
-        log: Recording.
-        of_log: Name of the arm in the recording. If empty, it is ``arm``. If the recording lacks
-            ``arm``, it is the only recorded arm.
-        arm: Name of the twin's arm.
-    """
-    return log.the_arm(of_log or (arm if arm in log.arms else None))
+def _log_of_arm(recording: Log, recorded_arm: str, twin_arm: str) -> ArmLog:
+    return recording.the_arm(recorded_arm or (twin_arm if twin_arm in recording.arms else None))
 
 
 def replay_one(
@@ -409,8 +386,7 @@ def _pair(
     return align_sides(side(one.motion, arm, twin, controllet, seed), one.plant)
 
 
-def _digest(path: Path) -> str:
-    """Return the digest of the contents of a file, or of all files in a folder."""
+def _content_digest(path: Path) -> str:
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     digest = hashlib.sha256()
     for file in files:

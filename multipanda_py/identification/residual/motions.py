@@ -107,7 +107,7 @@ def read_pairs(path: Path) -> PairedMotions:
         raise ConfigurationError(f"{path}: cannot be read: {reason}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: not a table of multipanda pairs: {error}") from None
-    labels = _labels(path, about, table.column_names)
+    labels = _checked_state_labels(path, about, table.column_names)
     scale = Normalisation(**{side: np.array(v) for side, v in about["normalisation"].items()})
     if scale.joints != len(about["joints"]):
         raise ConfigurationError(
@@ -137,12 +137,9 @@ def read_pairs(path: Path) -> PairedMotions:
     )
 
 
-def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list[str]:
-    """Check that a table is complete, and return the labels of its state components.
-
-    Raises:
-        ConfigurationError: If metadata or columns are missing.
-    """
+def _checked_state_labels(
+    path: Path, about: dict[str, Any], columns: Collection[str]
+) -> list[str]:
     lost = [name for name in _REQUIRED_METADATA if name not in about]
     if lost:
         raise ConfigurationError(f"{path}: not a table of multipanda pairs: lacks {lost[0]}")
@@ -207,8 +204,7 @@ class TrainingMotion:
             motion: Motion of the table.
             pairs: Table of the motion.
             inputs: Definition of the network inputs.
-            bodies: Inertial differences between twin and plant, whose torques are subtracted from
-                the residuals. None: no torques are subtracted from the residuals.
+            bodies: Inertial differences whose torques are subtracted from the residuals, or None.
         """
         scale, n = pairs.normalisation, pairs.normalisation.joints
         residual = motion.residual.copy()

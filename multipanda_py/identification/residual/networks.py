@@ -33,18 +33,17 @@ class TrainingSettings:
     Attributes:
         kind: Kind of the network. ``real_time`` predicts from past states, ``precise`` from all
             states of a motion.
-        units: Units of each LSTM layer, and of each direction of bidirectional layers. 0 selects
-            3 n for n joints.
-        epochs: Maximum number of epochs. In an epoch, the number of random intervals used for
-            training equals the number of motions.
+        units: Units of each LSTM layer, and of each direction of bidirectional layers. 0 selects 3
+            n for n joints.
+        epochs: Maximum number of epochs. Each uses as many random intervals as there are motions.
         batch: Intervals per optimisation step.
         rate: Initial learning rate, with cosine decay.
         decay: Weight decay of AdamW.
         patience: Epochs without improvement on the validation motions before the training stops.
         share: Length of an interval, as a fraction of the shortest motion.
         dropout: Fraction of training samples whose inputs are computed from a zero state instead.
-        weights: Weights of position, velocity and torque errors. Quantities with weight 0 are not
-            corrected.
+        weights: Weights of position, velocity and torque errors. Quantities of weight 0 stay
+            uncorrected.
         speeds: Velocity scales of the friction inputs, see :class:`.Inputs` [rad/s].
         distances: Slip distances of the hysteresis springs, see :class:`.Inputs` [rad, m].
         direct: True to fit a linear friction and hysteresis model first, see :func:`.fit_direct`.
@@ -93,8 +92,6 @@ _DIRECTION_SUFFIXES = {False: "", True: "_reverse"}
 class Scaling:
     """Mean and scale that normalise inputs and residuals to values near 1.
 
-    Exported weights contain the scaling, so users of the network do not need it.
-
     Attributes:
         mean: Mean of each input, (m,).
         spread: Standard deviation of each input, (m,).
@@ -107,12 +104,7 @@ class Scaling:
 
     @classmethod
     def identity(cls, inputs: int, size: int) -> Scaling:
-        """Return the scaling that changes nothing: mean 0 and scale 1.
-
-        Args:
-            inputs: Number m of inputs.
-            size: Number of residual components, 3 n.
-        """
+        """Return the scaling without effect, for m inputs and residuals with 3 n components."""
         return cls(np.zeros(inputs), np.ones(inputs), np.ones(size))
 
 
@@ -132,13 +124,11 @@ class LinearMap:
 def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | None = None) -> Any:
     """Return an untrained module that maps inputs (b, k, m) of b motions to residuals (b, k, 3 n).
 
-    A ``precise`` network is bidirectional. The linear map ``direct`` is added and not trained.
-
     Args:
-        kind: Kind of the network: ``real_time`` or ``precise``.
+        kind: Kind of the network: ``real_time`` or ``precise``, which is bidirectional.
         units: Units of each LSTM layer, and of each direction of bidirectional layers.
         standard: Scaling of inputs and residuals.
-        direct: Linear map from inputs to residuals. None: no linear map is added.
+        direct: Fixed linear map that is added to the output, or None.
 
     Raises:
         MissingExtra: If torch is missing.
@@ -174,11 +164,7 @@ def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | N
 
 
 def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Return the weights of a torch module with the scaling merged into them, by name.
-
-    :mod:`multipanda_py.robots.residual.network` uses these names to evaluate the network without
-    torch.
-    """
+    """Return the weights of a torch module with the scaling merged into them, by name."""
     arrays = {}
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     for name in LAYER_NAMES[kind]:
@@ -308,7 +294,6 @@ class _OnnxGraph:
         self.constants: list[Any] = []
 
     def value(self, name: str, size: int) -> Any:
-        """Return the ONNX description of an input or output with ``size`` values per arm."""
         real = self._onnx.TensorProto.FLOAT
         return self._onnx.helper.make_tensor_value_info(name, real, ["arms", size])
 
@@ -318,17 +303,15 @@ class _OnnxGraph:
         self.constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
-    def put(self, operator: str, *inputs: str, out: str = "", **attributes: Any) -> str:
-        """Add an operator with the named inputs, and return the name of its output."""
+    def add_operator(self, operator: str, *inputs: str, out: str = "", **attributes: Any) -> str:
         name = out or f"value_{len(self.nodes)}"
         node = self._onnx.helper.make_node(operator, list(inputs), [name], **attributes)
         self.nodes.append(node)
         return name
 
-    def part(self, value: str, first: int, last: int) -> str:
-        """Add a slice of columns ``first`` to ``last - 1``, and return the name of its output."""
+    def add_columns(self, value: str, first: int, last: int) -> str:
         indices = (self.constant([index], np.int64) for index in (first, last, 1))
-        return self.put("Slice", value, *indices)
+        return self.add_operator("Slice", value, *indices)
 
 
 class _OnnxResidual:
@@ -340,61 +323,69 @@ class _OnnxResidual:
     def write(self) -> None:
         graph, trained = self._graph, self._trained
         scale, n = trained.normalisation, self._n
-        away = graph.put("Sub", "state", graph.constant(scale.low))
-        state = graph.put("Div", away, graph.constant(scale.span))
-        self._outside(state)
-        speed = graph.part("state", n, 2 * n)
-        fractions = [graph.put("Div", speed, graph.constant([v])) for v in trained.speeds]
-        parts = [state, *(graph.put("Tanh", part) for part in fractions)]
+        away = graph.add_operator("Sub", "state", graph.constant(scale.low))
+        state = graph.add_operator("Div", away, graph.constant(scale.span))
+        self._add_outside_output(state)
+        speed = graph.add_columns("state", n, 2 * n)
+        fractions = [graph.add_operator("Div", speed, graph.constant([v])) for v in trained.speeds]
+        parts = [state, *(graph.add_operator("Tanh", part) for part in fractions)]
         if len(trained.distances):
-            parts.append(self._springs())
-        features = graph.put("Concat", *parts, axis=1)
+            parts.append(self._add_spring_update())
+        features = graph.add_operator("Concat", *parts, axis=1)
         hidden = features
         for name in LAYER_NAMES[REAL_TIME]:
-            hidden = self._layer(name, layer(trained.arrays, name), hidden)
+            hidden = self._add_lstm_layer(name, layer(trained.arrays, name), hidden)
         dense = Dense(trained.arrays, len(trained.arrays["dense.weight"][0]),
                       trained.inputs().size, 3 * n)  # fmt: skip
-        straight = graph.put("MatMul", features, graph.constant(dense.direct.T))
-        result = graph.put("MatMul", hidden, graph.constant(dense.weight.T))
-        result = graph.put("Add", result, graph.constant(dense.bias))
-        result = graph.put("Add", result, straight)
-        result = graph.put("Max", result, graph.constant(-trained.bound))
-        result = graph.put("Min", result, graph.constant(trained.bound))
-        graph.put("Mul", result, graph.constant(scale.span), out="residual")
+        straight = graph.add_operator("MatMul", features, graph.constant(dense.direct.T))
+        result = graph.add_operator("MatMul", hidden, graph.constant(dense.weight.T))
+        result = graph.add_operator("Add", result, graph.constant(dense.bias))
+        result = graph.add_operator("Add", result, straight)
+        result = graph.add_operator("Max", result, graph.constant(-trained.bound))
+        result = graph.add_operator("Min", result, graph.constant(trained.bound))
+        graph.add_operator("Mul", result, graph.constant(scale.span), out="residual")
 
-    def _outside(self, state: str) -> None:
-        """Add the output ``outside``: distance of a state from the range of the training data."""
+    def _add_outside_output(self, state: str) -> None:
+        """Add the distance of a state from the range of the training data."""
         graph, low, high = self._graph, self._trained.low, self._trained.high
-        off = graph.put("Abs", graph.put("Sub", state, graph.constant(0.5 * (low + high))))
-        off = graph.put("Sub", off, graph.constant(0.5 * (high - low)))
-        graph.put("ReduceMax", graph.put("Relu", off), out="outside", axes=[1], keepdims=1)
+        off = graph.add_operator(
+            "Abs", graph.add_operator("Sub", state, graph.constant(0.5 * (low + high)))
+        )
+        off = graph.add_operator("Sub", off, graph.constant(0.5 * (high - low)))
+        graph.add_operator(
+            "ReduceMax", graph.add_operator("Relu", off), out="outside", axes=[1], keepdims=1
+        )
 
-    def _springs(self) -> str:
-        """Add the update of the hysteresis springs, and return the name of their deflections."""
+    def _add_spring_update(self) -> str:
         graph, n = self._graph, self._n
-        q = graph.part("state", 0, n)
-        displacement = graph.put("Sub", q, LAST_POSITION_STATE)
+        q = graph.add_columns("state", 0, n)
+        displacement = graph.add_operator("Sub", q, LAST_POSITION_STATE)
         stiff = np.hstack([np.diag(np.full(n, 2.0 / d)) for d in self._trained.distances])
-        drawn = graph.put(
-            "Add", SPRING_STATE, graph.put("MatMul", displacement, graph.constant(stiff))
+        drawn = graph.add_operator(
+            "Add", SPRING_STATE, graph.add_operator("MatMul", displacement, graph.constant(stiff))
         )
-        graph.put("Identity", q, out=f"next_{LAST_POSITION_STATE}")
+        graph.add_operator("Identity", q, out=f"next_{LAST_POSITION_STATE}")
         upper, lower = graph.constant(1.0), graph.constant(-1.0)
-        return graph.put("Clip", drawn, lower, upper, out=f"next_{SPRING_STATE}")
+        return graph.add_operator("Clip", drawn, lower, upper, out=f"next_{SPRING_STATE}")
 
-    def _layer(self, name: str, weights: LstmWeights, x: str) -> str:
-        """Add an LSTM layer with input ``x``, and return the name of its output."""
+    def _add_lstm_layer(self, name: str, weights: LstmWeights, x: str) -> str:
         graph, h = self._graph, weights.units
-        input_part = graph.put("MatMul", x, graph.constant(weights.of_input.T))
-        hidden_part = graph.put("MatMul", f"{name}_output", graph.constant(weights.of_output.T))
-        gates = graph.put(
-            "Add", graph.put("Add", input_part, hidden_part), graph.constant(weights.bias)
+        input_part = graph.add_operator("MatMul", x, graph.constant(weights.of_input.T))
+        hidden_part = graph.add_operator(
+            "MatMul", f"{name}_output", graph.constant(weights.of_output.T)
         )
-        parts = [graph.part(gates, k * h, (k + 1) * h) for k in range(GATE_COUNT)]
+        gates = graph.add_operator(
+            "Add", graph.add_operator("Add", input_part, hidden_part), graph.constant(weights.bias)
+        )
+        parts = [graph.add_columns(gates, k * h, (k + 1) * h) for k in range(GATE_COUNT)]
         i, f, g, o = (
-            graph.put(kind, part)
+            graph.add_operator(kind, part)
             for kind, part in zip(("Sigmoid", "Sigmoid", "Tanh", "Sigmoid"), parts)
         )
-        old = graph.put("Mul", f, f"{name}_cell")
-        cell = graph.put("Add", old, graph.put("Mul", i, g), out=f"next_{name}_cell")
-        return graph.put("Mul", o, graph.put("Tanh", cell), out=f"next_{name}_output")
+        old = graph.add_operator("Mul", f, f"{name}_cell")
+        cell = graph.add_operator(
+            "Add", old, graph.add_operator("Mul", i, g), out=f"next_{name}_cell"
+        )
+        return graph.add_operator(
+            "Mul", o, graph.add_operator("Tanh", cell), out=f"next_{name}_output"
+        )

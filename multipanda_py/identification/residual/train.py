@@ -49,12 +49,11 @@ def fit_direct(
         \min_{V, b} \sum_{k, i} \left(r_{k,i} - b_i - \sum_{p \in P(i)} V_{i,p} x_{k,p}\right)^2.
 
     Symbols: residual r with components i, inputs x of sample k, weights V and bias b. :math:`P(i)`
-    contains the velocity and spring inputs of the joint of component i. The network then learns
-    the remaining residual. Components with weight 0 are not fitted.
+    contains the velocity and spring inputs of the joint of component i.
 
     Args:
         motions: Training motions.
-        weights: Weights of position, velocity and torque errors, see :class:`.TrainingSettings`.
+        weights: Weights of position, velocity and torque errors. Those of weight 0 are not fitted.
     """
     inputs = np.vstack([one.inputs for one in motions])
     residuals = np.vstack([one.residual for one in motions])
@@ -94,8 +93,7 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
 
     Symbols: torque residual :math:`r_{k,j}` of sample k and joint j, regressor Y, and inertial
     differences :math:`\Delta\pi` between twin and plant. The velocity and spring inputs
-    :math:`\phi` of :class:`.Inputs` absorb friction and hysteresis, so that these are not
-    attributed to inertia. Their coefficients a are not used.
+    :math:`\phi` of :class:`.Inputs` with coefficients a absorb friction and hysteresis.
 
     Args:
         pairs: Paired motions, of which the training split is used.
@@ -142,29 +140,25 @@ class _NormalEquations:
         size = self._of_bodies + n * self._of_friction
         self._matrix, self._right = np.zeros((size, size)), np.zeros(size)
 
-    def add(self, rows: Matrix, input_rows: Matrix, torques: Matrix, variance: Vector) -> None:
-        """Add k samples of all joints.
-
-        Args:
-            rows: Regressors of the inertial differences, (k, n, 10 n).
-            input_rows: Network inputs, (k, m).
-            torques: Torque residuals, (k, n) [Nm].
-            variance: Variance of the torque residual of each joint, (n,) [Nm^2].
-        """
+    def add(
+        self,
+        body_regressors: Matrix,
+        input_rows: Matrix,
+        residual_torques: Matrix,
+        variance: Vector,
+    ) -> None:
+        """Add k samples of all joints. Regressors are (k, n, 10 n), torques (k, n) [Nm]."""
         for j in range(self._n):
             start = self._of_bodies + j * self._of_friction
             indices = np.r_[: self._of_bodies, start : start + self._of_friction]
             friction = input_rows[:, joint_input_indices(j, self._n, input_rows.shape[1])]
-            columns = np.column_stack([rows[:, j], friction, np.ones(len(input_rows))])
+            columns = np.column_stack([body_regressors[:, j], friction, np.ones(len(input_rows))])
             weight = 1.0 / max(float(variance[j]), 1e-12)
             self._matrix[np.ix_(indices, indices)] += weight * columns.T @ columns
-            self._right[indices] += weight * columns.T @ torques[:, j]
+            self._right[indices] += weight * columns.T @ residual_torques[:, j]
 
     def inertial_differences(self) -> Matrix:
-        """Solve for the inertial differences of all links, (n, 10).
-
-        Components that the motions do not determine are zero.
-        """
+        """Return the inertial differences of all links, (n, 10). Undetermined ones are zero."""
         size = np.sqrt(np.diag(self._matrix))
         usual = np.maximum(size, MIN_RELATIVE_SCALE * size.max())
         scaled = self._matrix / np.outer(usual, usual) + BODY_RIDGE * np.eye(len(size))
@@ -206,8 +200,8 @@ def train(
         v_i = \overline{r_i^2}.
 
     Symbols: residual r and its prediction :math:`\hat r`, weights :math:`\omega`, and T samples k
-    of n joints. Component i has the mean square :math:`v_i` in the training data. The division by
-    :math:`v_i`, which the source lacks, makes small wrist torques as important as large torques.
+    of n joints. Component i has the mean square :math:`v_i` in the training data. The source lacks
+    the division by :math:`v_i`.
 
     Args:
         pairs: Paired motions.

@@ -68,12 +68,7 @@ def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
 
 
 def gravity_of(arm: ArmDescription, q: Matrix) -> Matrix:
-    """Return the gravity torques of the described arm, (n, j) [Nm].
-
-    Args:
-        arm: Description of the arm with j joints.
-        q: Joint positions, (n, j) [rad].
-    """
+    """Return the gravity torques of an arm at positions ``q``, (n, j) [Nm]."""
     model, data = _model(arm)
     return np.array([pin.computeGeneralizedGravity(model, data, row) for row in q])
 
@@ -117,15 +112,15 @@ def _positions(arm: ArmDescription, q: Matrix) -> Matrix:
     return positions
 
 
-def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
+def at_times(times: Vector, sample_times: Vector, values: Matrix) -> Matrix:
     """Interpolate samples (n, axes) linearly at other times, (m, axes).
 
     Args:
         times: Times to interpolate at, (m,) [s].
-        own: Times of the samples, (n,) [s].
+        sample_times: Times of the samples, (n,) [s].
         values: Samples, (n, axes).
     """
-    return np.stack([np.interp(times, own, column) for column in values.T], axis=1)
+    return np.stack([np.interp(times, sample_times, column) for column in values.T], axis=1)
 
 
 MIN_COMMON_DURATION = 0.2
@@ -264,10 +259,10 @@ def compare(
 
     If a run ended early, both runs of its repeat are compared up to that time.
 
-    The attribute ``series`` of the result is a mapping with the first pair of runs, for plots. Its
-    keys ``plant`` and ``twin`` contain the quantities of each arm, (n, axes), at ``time``, (n,).
-    For tasks with a force, its key ``force`` contains forces, requested force and tank energies of
-    plant and twin.
+    The attribute ``series`` of the result has the first pair of runs, for plots. Its keys
+    ``plant`` and ``twin`` contain the quantities of each arm, (n, axes), at ``time``, (n,). Its
+    key ``force`` contains forces, requested force and tank energies of plant and twin, if the task
+    has a force.
 
     Args:
         task: Task of the runs.
@@ -327,13 +322,15 @@ def compare(
         force_measurement_error={
             side: np.array(rows)
             for side, runs in sides.items()
-            for rows in [[_length(run.force_error) for run in runs if len(run.force_error)]]
+            for rows in [[_rms_norms(run.force_error) for run in runs if len(run.force_error)]]
             if rows
         },
         ripple={
             side: result
             for side, runs in sides.items()
-            for result in [np.array([_ripple(run) for run in runs if len(run.force) > 20])]
+            for result in [
+                np.array([_max_force_ripple(run) for run in runs if len(run.force) > 20])
+            ]
             if len(result)
         },
         tanks={
@@ -360,24 +357,14 @@ def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
     return np.array(rows)
 
 
-def _length(error: Matrix) -> Vector:
-    """Return the root mean square norm of the force errors of each arm, (arms,) [N].
-
-    Args:
-        error: Force errors in m samples, (m, arms, 3) [N].
-    """
+def _rms_norms(error: Matrix) -> Vector:
+    """Return the root mean square norm of force errors (m, arms, 3) of each arm, (arms,) [N]."""
     length: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
     return length
 
 
-def _ripple(run: Run) -> float:
-    """Return the deviation of the contact force from its 50 ms moving average [N].
-
-    It is the root mean square over the run, and the maximum over the arms.
-
-    Args:
-        run: Run of a task with contact forces.
-    """
+def _max_force_ripple(run: Run) -> float:
+    """Return the largest root mean square deviation of a force from its moving average [N]."""
     width = max(1, round(_AVERAGING_TIME / max(float(np.median(np.diff(run.force_time))), 1e-4)))
     kernel = np.ones(width) / width
     result = [

@@ -111,7 +111,7 @@ class PressingTask(Task):
         description = f"task {self.number}"
         pose = Pose(here.position, pointing(here.rotation, DOWN))
         q = configuration_at(described, pose, q, description)
-        self._place_table(described, here)
+        self._choose_table_centre(described, here)
         arm = with_start(arm, q, None)
         x, y, z = self._centre.tolist()
         table = {"shape": "box", "size": [0.18, 0.18, 0.02],
@@ -128,18 +128,13 @@ class PressingTask(Task):
         self.forces_on_objects = {name: self.max_force * DOWN}
         return task_cell(config, {name: arm}, controllet, self.objects, [f"{name} table"])
 
-    def _place_table(self, arm: ArmDescription, tool: Pose) -> None:
-        """Choose the centre of the table so that the arm reaches the circle around this centre.
-
-        Args:
-            arm: Description of the arm.
-            tool: Start pose of the tool in the world frame.
-        """
-        away = tool.position - arm.position_base_in_world
+    def _choose_table_centre(self, arm: ArmDescription, tool_in_world: Pose) -> None:
+        away = tool_in_world.position - arm.position_base_in_world
         away[2] = 0.0
         distance = float(np.linalg.norm(away))
+        # The arm has to reach the circle around this centre.
         side = away / max(distance, 1e-6) * (1.0 if distance < 0.55 else -1.0)
-        self._centre: Vector = tool.position + CIRCLE_RADIUS * side
+        self._centre: Vector = tool_in_world.position + CIRCLE_RADIUS * side
         self._start_angle = math.atan2(-side[1], -side[0])
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
@@ -152,22 +147,20 @@ class PressingTask(Task):
         step = FAST_TARGET_CYCLES if self.needs_every_cycle and not inline else TARGET_CYCLES
         left = self.settling_cycles
         if self.controllet == PLAIN_CONTROLLER:
-            left -= self._touch(cell, advance)
+            left -= self._lower_until_contact(cell, advance)
             self._last_press_time = float(cell.latest_record()["time"])
         for _ in range(left // step):
             self._press(cell, FIRST_FORCE)
             advance(step)
 
-    def _touch(self, cell: Cell, advance: PassTime) -> int:
-        """Lower the tool slowly until contact or ``MAX_DEPTH``, and return the number of cycles.
-
-        Without contact, the plain force controller would accelerate the tool freely.
-        """
+    def _lower_until_contact(self, cell: Cell, advance: PassTime) -> int:
+        """Lower the tool slowly until contact, and return the number of cycles."""
         springs = [*self.stiffness[:2], DESCENT_STIFFNESS, *self.stiffness[3:]]
         cell.set_target(self._name, stiffness=springs)
         up_in_base = self._described.rotation_base_in_world[2]
         taken, depth = 0, 0.0
         start = self._start
+        # Without contact, the plain force controller would accelerate the tool freely.
         while depth < MAX_DEPTH:
             depth += DESCENT_SPEED * TARGET_CYCLES / cell.config.cell.rate
             position = start.position + self._to_base @ (depth * DOWN)

@@ -49,16 +49,16 @@ class Run:
 
     Attributes:
         logs: Log of every arm by name. Time starts at the first target.
-        force: Contact forces, simulated or measured, (m, arms) [N]. They are components in the
-            direction in which the task requests a force. Empty without such forces.
+        force: Contact forces in the direction in which the task requests a force, simulated or
+            measured, (m, arms) [N]. Empty without such a force.
         force_is_measured: True if the arms measured the forces, False if a simulation provides
             them.
         force_error: Measured minus true contact forces in the world frame, (m, arms, 3) [N].
         force_time: Times of the forces, (m,) [s].
         tanks: Energies of the controllet's energy tanks by name, (n,) each [J].
         tank_time: Times of the tank energies, (n,) [s].
-        settling: Log of every arm before the first target, at negative times. Empty if the task
-            does not record it.
+        settling: Log of every arm before the first target, at negative times, if the task records
+            it.
         fault: Reason why the run ended early, empty if it did not.
     """
 
@@ -116,31 +116,24 @@ class TaskCell:
         """
         try:
             cell = self.open_cell(seed)
-            with _paced(cell, self._inline) as advance, without_collections():
-                settling = self._settle(cell, advance)
+            with _cycle_advancer(cell, self._inline) as advance, without_collections():
+                settling = self._settle_and_record(cell, advance)
                 run = self._record(cell, advance, settling)
-                return run if self._inline or run.fault else self._restored(cell, advance, run)
+                return (
+                    run if self._inline or run.fault else self._restore_scene(cell, advance, run)
+                )
         except MultipandaError as error:
-            fault = self._reason() or " ".join(str(error).split())
+            fault = self._fault_message() or " ".join(str(error).split())
             self.close()  # The cell may be unusable. The next run starts a new one.
             return Run({}, fault=fault)
 
-    def _reason(self) -> str:
-        """Return the fault message of an arm, or an empty string without a fault."""
+    def _fault_message(self) -> str:
         with suppress(MultipandaError):
             return fault_of(self.cell) if self.cell is not None else ""
         return ""
 
-    def _restored(self, cell: Cell, advance: PassTime, run: Run) -> Run:
-        """Restore the scene for the next run, and return the run.
-
-        If this fails, the returned run has a fault.
-
-        Args:
-            cell: Running cell of the task.
-            advance: Function that advances the cell by a number of cycles.
-            run: Recorded run.
-        """
+    def _restore_scene(self, cell: Cell, advance: PassTime, run: Run) -> Run:
+        """Restore the scene for the next run; return the run, with a fault if that fails."""
         try:
             self.task.restore_scene(cell, advance)
         except MultipandaError as error:
@@ -164,23 +157,15 @@ class TaskCell:
             self.is_random = cell.simulation.is_random
             cell.simulation.reset(seed=seed)
         else:
-            self._go_to_start(cell)
+            self._go_to_start_and_activate(cell)
         return cell
 
-    def _go_to_start(self, cell: Cell) -> None:
-        """Move real arms to the start configuration and activate the controllet of the task."""
-        self._see_to_faults(cell)
+    def _go_to_start_and_activate(self, cell: Cell) -> None:
+        self._recover_or_refuse(cell)
         go_to_start(cell, self.config, self.task.forces_on_objects)
         cell.switch([CONTROLLET_NAME], strictness="force_auto")
 
-    def _see_to_faults(self, cell: Cell) -> None:
-        """Recover arms that have stopped, if ``recover`` is set.
-
-        Raises:
-            LoopError: If an arm has stopped and ``recover`` is not set.
-            RecoveryFailed: If an arm keeps its fault.
-            LoopTimeout: If an arm does not answer in time.
-        """
+    def _recover_or_refuse(self, cell: Cell) -> None:
         stopped = {name: fault for name in cell.arms if (fault := cell.state(name).fault)}
         if not stopped:
             return
@@ -192,11 +177,8 @@ class TaskCell:
             )
         cell.recover()
 
-    def _settle(self, cell: Cell, advance: PassTime) -> list[NDArray[np.void]]:
-        """Bring the arms to the initial state, and return the cycle records until then.
-
-        There are no records unless ``keeps_settling`` of the task is True.
-        """
+    def _settle_and_record(self, cell: Cell, advance: PassTime) -> list[NDArray[np.void]]:
+        """Bring the arms to the initial state, and return cycle records if the task keeps them."""
         parts: list[NDArray[np.void]] = []
         if not self.task.keeps_settling:
             self.task.settle(cell, advance)
@@ -301,16 +283,8 @@ def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = F
 
 
 @contextmanager
-def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
-    """Yield a function that advances a cell by a number of cycles.
-
-    The function steps an inline cell. For other cells, it waits until their loop has run these
-    cycles, and raises :class:`.LoopError` if the cell time stands still.
-
-    Args:
-        cell: Running cell.
-        inline: True if the placement of the cell is ``inline``.
-    """
+def _cycle_advancer(cell: Cell, inline: bool) -> Iterator[PassTime]:
+    """Yield a function that advances a cell by a number of cycles, by steps or in real time."""
     if inline:
         yield cell.step
         return

@@ -48,7 +48,7 @@ def quantity_plots(result: Comparison, arm: str) -> str:
         row[1].legend(*row[0].get_legend_handles_labels(), fontsize=6, loc="center left",
                       bbox_to_anchor=(1.01, 0.5))  # fmt: skip
         for axis in row:
-            _widen(axis, MIN_AXIS_RANGE * quantity.ceiling)
+            _ensure_min_y_range(axis, MIN_AXIS_RANGE * quantity.ceiling)
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
             # Powers of ten keep the labels short, so that they do not overlap other panels.
@@ -103,12 +103,11 @@ def force_plots(matches: Sequence[Comparison]) -> str:
     return png(figure, plots)
 
 
-def _widen(axis: Any, span: float) -> None:
-    """Enlarge the y range of a panel about its centre to a minimum span."""
+def _ensure_min_y_range(axis: Any, min_range: float) -> None:
     low, high = axis.get_ylim()
-    if high - low < span:
+    if high - low < min_range:
         middle = 0.5 * (low + high)
-        axis.set_ylim(middle - 0.5 * span, middle + 0.5 * span)
+        axis.set_ylim(middle - 0.5 * min_range, middle + 0.5 * min_range)
 
 
 def png(figure: Any, plots: Any) -> str:

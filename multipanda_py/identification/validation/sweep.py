@@ -104,39 +104,30 @@ def sweep(
 
 
 def plant_rows(
-    config: CellConfig,
+    twin: CellConfig,
     spec: PerturbationSpec,
     seed: int,
     tasks: Sequence[int],
-    seconds: float,
+    task_seconds: float,
     repeats: int,
     controllets: Sequence[str],
 ) -> tuple[int, list[Row]]:
-    """Compare the twin with one perturbed plant, and return the seed and the table rows.
+    """Compare a twin with one perturbed copy of it, and return the seed and the table rows.
 
     The row of a task that cannot be compared states the reason.
-
-    Args:
-        config: Cell of the twin. The plant is a perturbed copy of this cell.
-        spec: Distribution of the perturbations.
-        seed: Seed of the perturbations and of the noise.
-        tasks: Numbers of the tasks.
-        seconds: Duration of each task [s].
-        repeats: Number of repeats of each task.
-        controllets: Names of the controllets.
     """
-    plant = spec.draw(config, seed)
-    drawn = dict(_flat(spec.values_for(config, seed)))
+    plant = spec.draw(twin, seed)
+    drawn = dict(_flat(spec.values_for(twin, seed)))
     rows: list[Row] = []
     for number in tasks:
         head: Row = {"seed": seed, "task": number}
         try:
             result = validate(
                 plant,
-                config,
+                twin,
                 [number],
                 repeats=repeats,
-                seconds=seconds,
+                seconds=task_seconds,
                 seed=seed,
                 controllets=controllets,
             )

@@ -163,13 +163,11 @@ class Task(ABC):
 def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> ArmConfig:
     """Return the description of an arm that starts in a given configuration.
 
-    A simulated arm without a tool gets the given tool.
-
     Args:
         arm: Description of the arm.
         q: Joint positions, (n,) [rad].
-        tool: Section ``tool`` of the cell file for a simulated arm without one; None: no change.
-            The tool takes the place of the gripper.
+        tool: Section ``tool`` of the cell file for a simulated arm without a tool, or None. It
+            replaces the gripper.
     """
     update: dict[str, Any] = {"q_start": q.tolist()}
     if tool is not None and arm.backend == SIMULATED_BACKEND and arm.tool is None:
@@ -178,11 +176,7 @@ def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> Arm
 
 
 def rod(length: float) -> dict[str, Any]:
-    """Return the tool section of a light rod with a round tip.
-
-    Args:
-        length: Length of the rod [m].
-    """
+    """Return the tool section of a light rod of a ``length`` [m] with a round tip."""
     return {
         "mass": 0.2,
         "com": [0.0, 0.0, length / 2],
@@ -192,11 +186,11 @@ def rod(length: float) -> dict[str, Any]:
 
 
 def object_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> ObjectConfig:
-    """Return an object of a task.
+    """Return an object of a task, with the contact parameters of that name in the cell.
 
     Args:
-        config: Cell of the task. If it has an object of this name, the result gets the friction
-            and contact parameters of that object.
+        config: Cell of the task, whose object of this name defines friction and contact
+            parameters.
         name: Name of the object.
         values: Section of the object in the task.
     """
@@ -305,12 +299,7 @@ LIMIT_MARGIN = 0.05
 
 
 def tool_in_world(arm: ArmDescription, q: Vector) -> Pose:
-    """Return the tool pose of an arm in the world frame.
-
-    Args:
-        arm: Description of the arm.
-        q: Joint positions, (n,) [rad].
-    """
+    """Return the tool pose of an arm at joint positions ``q``, (n,) [rad], in the world frame."""
     model = build_pinocchio(arm, base_in_world=True)
     data = model.createData()
     pin.framesForwardKinematics(model, data, q)

@@ -36,8 +36,8 @@ def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]
 
     Args:
         task: Task of the run, after a call of :meth:`.Task.scene` with the cell of these arms.
-        run: Recorded run. It is returned unchanged if a simulation provides its forces, or if the
-            task requests no force.
+        run: Recorded run, returned unchanged if it has simulated forces or the task requests no
+            force.
         arms: Descriptions of the arms by their names in the run.
     """
     requests = task.requested_force(np.zeros(1)) is not None
@@ -95,7 +95,7 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
             * np.abs(jacobian.T @ described.rotation_base_in_world.T @ force),
         }
         lacking = [
-            f"{key}: {_enough(np.array(value), needed[key])}"
+            f"{key}: {_sufficient_thresholds(np.array(value), needed[key])}"
             for key, value in ((FORCE_THRESHOLD_KEY, forces), (TORQUE_THRESHOLD_KEY, torques))
             if (np.array(value) < needed[key]).any()
         ]
@@ -107,13 +107,8 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
             )
 
 
-def _enough(present: Vector, needed: Vector) -> str:
-    """Return the larger of present and required thresholds as text for a cell file.
-
-    Args:
-        present: Thresholds in the cell file, (k,) [N, Nm].
-        needed: Required thresholds, (k,) [N, Nm]. They are rounded up.
-    """
+def _sufficient_thresholds(present: Vector, needed: Vector) -> str:
+    """Return the larger of present and required thresholds [N, Nm], as text for a cell file."""
     values = np.maximum(present, np.ceil(needed))
     return f"[{', '.join(f'{value:.1f}' for value in values)}]"
 
@@ -127,7 +122,7 @@ Keep = Callable[[str, Callable[[], Run]], Run]
 
 
 def do_now(name: str, make: Callable[[], Run]) -> Run:
-    """Perform a run with ``make``, without loading or storing it."""
+    """Call ``make`` and return its run, without loading or storing it."""
     return make()
 
 
@@ -179,16 +174,11 @@ def validate(
         check_sides(task, plant, twin)
     for sentence in () if isinstance(plant, Log) else setup_instructions(planned, plant):
         report(sentence)
-    return [_one(task, plant, twin, repeats, seed, recover, report) for task in planned]
+    return [_compare_task(task, plant, twin, repeats, seed, recover, report) for task in planned]
 
 
 def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
-    """Return the requested controllets that a task has, or all its controllets if none matches.
-
-    Args:
-        number: Number of the task.
-        controllets: Names of the requested controllets.
-    """
+    """Return the requested controllets that a task has, or all its controllets if none matches."""
     known = make_task(number).controllets
     return [controllet for controllet in known if controllet in controllets] or known
 
@@ -207,7 +197,7 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
         )
     scene = task.scene(twin)
     if isinstance(plant, Log):
-        _check_log(task, plant, scene)
+        _check_log_of_task(task, plant, scene)
         return
     check_thresholds(task, task.scene(plant))
     for one, other in zip(task.names(plant), names):
@@ -220,12 +210,7 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
             )
 
 
-def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
-    """Check that a log was recorded in the task, with the arms of the scene in the same order.
-
-    Raises:
-        ValidationRejected: If the log lacks arms or columns, or has other joints or another start.
-    """
+def _check_log_of_task(task: Task, plant: Log, scene: CellConfig) -> None:
     if len(plant.arms) < task.arms:
         raise ValidationRejected(
             f"task {task.number}: {plant.source_description}: got {len(plant.arms)} arm, allowed "
@@ -255,7 +240,7 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
             )
 
 
-def _one(
+def _compare_task(
     task: Task,
     plant: CellConfig | Log,
     twin: CellConfig,
@@ -316,17 +301,10 @@ def runs_of(
 
 
 def compare_runs(
-    task: Task, described: CellConfig, plants: Sequence[Run], twins: Sequence[Run]
+    task: Task, plant_cell: CellConfig, plants: Sequence[Run], twins: Sequence[Run]
 ) -> Comparison:
-    """Compare runs of a plant with those of a twin. Their arms are paired by order.
-
-    Args:
-        task: Task of the runs.
-        described: Cell that describes the arms of the plant.
-        plants: Runs of the plant.
-        twins: Runs of the twin.
-    """
-    scene = task.scene(described)
+    """Compare runs of a plant with those of a twin. Their arms are paired by order."""
+    scene = task.scene(plant_cell)
     arms = {name: describe_arm(name, arm) for name, arm in scene.arms.items()}
     of_plant, of_twin = (
         [with_measured_force(task, _named(run, list(arms)), arms) for run in runs]

@@ -49,8 +49,8 @@ class Features:
     Attributes:
         fps: Frames per second.
         robot: Robot models by arm name.
-        vectors: Component names of the vectors in a frame, by key of the LeRobot format: state,
-            action and, if observed, object poses and goal.
+        vectors: Component names of the vectors by key of the LeRobot format: state, action and, if
+            observed, object poses and goal.
         cameras: Height and width of the images by camera name [pixels].
     """
 
@@ -100,7 +100,7 @@ class Features:
 
 
 def features_of(env: CellEnv) -> Features:
-    """Return the contents of the frames in recordings of an environment.
+    """Return frame rate, robots, vectors and cameras for recordings of an environment.
 
     Raises:
         ConfigurationError: If the rate is not an integer, or an image has an odd height or width.
@@ -137,10 +137,7 @@ def features_of(env: CellEnv) -> Features:
 
 
 def observation_vectors(env: CellEnv, observation: Observation) -> dict[str, Vector]:
-    """Convert an observation without its images to vectors, by key of the LeRobot format.
-
-    The components of a vector are in the order of :attr:`Features.vectors`.
-    """
+    """Convert an observation without images to vectors, by key of :attr:`Features.vectors`."""
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]
     parts = [observation[arm][part] for arm in env.controls for part in spaces[arm].spaces]
     parts += [observation["sensors"][name] for name in _sensors(spaces)]
@@ -183,9 +180,7 @@ def stats_of(rows: NDArray[Any]) -> Stats:
 
 
 class ImageStats:
-    """Statistics of the colour channels of a camera, scaled to 0 to 1.
-
-    To save time, only some of the images and pixels are used.
+    """Statistics of the colour channels of a camera, scaled to 0 to 1, from a part of all pixels.
 
     Args:
         every: Interval between used images, as a number of images; 1 uses all images.
@@ -216,8 +211,7 @@ def combined_stats(parts: Sequence[Mapping[str, Any]]) -> Stats:
         \sigma^2 = \sum_i w_i (\sigma_i^2 + (\mu_i - \mu)^2), \quad w_i = n_i / \sum_j n_j.
 
     Symbols: mean :math:`\mu_i`, standard deviation :math:`\sigma_i`, frame count :math:`n_i` and
-    weight :math:`w_i` of episode i. Each quantile is approximated by the weighted mean of the
-    quantiles of the episodes.
+    weight :math:`w_i` of episode i. Quantiles are approximated by their weighted mean.
 
     Args:
         parts: Statistics of one feature in each episode, see :func:`stats_of`.

@@ -44,31 +44,22 @@ def file_location(episode: int) -> dict[str, int]:
 
 
 def data_file(folder: Path, episode: int) -> Path:
-    """Return the path of the data file of an episode, which contains its frames without images."""
+    """Return the path of the file with the frames of an episode, without images."""
     return folder / DATA_PATH.format(**file_location(episode))
 
 
 def episode_file(folder: Path, episode: int) -> Path:
-    """Return the path of the metadata file of an episode.
-
-    It is written last and marks the episode as complete.
-    """
+    """Return the path of the metadata file that marks an episode as complete."""
     return folder / EPISODE_PATH.format(**file_location(episode))
 
 
 def video_file(folder: Path, key: str, episode: int) -> Path:
-    """Return the path of the video of one camera in an episode.
-
-    Args:
-        folder: Folder of the data set.
-        key: Key of the camera, ``observation.images.NAME``.
-        episode: Number of the episode.
-    """
+    """Return the path of the video of a camera ``observation.images.NAME`` in an episode."""
     return folder / VIDEO_PATH.format(video_key=key, **file_location(episode))
 
 
 def count_episodes(folder: Path) -> int:
-    """Return the number of complete episodes from episode 0 on without a gap."""
+    """Return the number of complete episodes before the first gap."""
     count = 0
     while episode_file(folder, count).exists():
         count += 1
@@ -76,10 +67,9 @@ def count_episodes(folder: Path) -> int:
 
 
 def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | None:
-    """Return the path of the metadata file of episode ``count`` if this file was lost, else None.
+    """Return the path of the metadata file of episode ``count`` if it was lost, else None.
 
-    The file was lost if there are files of later episodes, or :data:`INFO_FILE` counts more
-    episodes. A data file of episode ``count`` alone is left from an interrupted recording.
+    It was lost if there are files of later episodes, or :data:`INFO_FILE` counts more episodes.
 
     Args:
         folder: Folder of the data set.
@@ -87,6 +77,7 @@ def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | Non
         expected: Number of episodes in :data:`INFO_FILE`.
     """
     words = {episode_file(folder, number) for number in range(count)}
+    # A data file of episode ``count`` alone is left from an interrupted recording.
     numbers = {data_file(folder, number) for number in range(count + 1)}
     hidden = {*folder.glob(_ANY_FILE_PATTERN.format("meta/episodes"))} - words
     hidden |= {*folder.glob(_ANY_FILE_PATTERN.format("data"))} - numbers
@@ -124,7 +115,7 @@ def read_info(folder: Path) -> dict[str, Any]:
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """Return the contents of a JSON file.
+    """Return the object in a JSON file.
 
     Raises:
         DatasetRejected: If the file is missing, truncated or not a JSON object.
@@ -175,11 +166,7 @@ class Episode:
 
     @property
     def skew(self) -> float:
-        """Maximum time error of a frame [s].
-
-        The recorded times of numbers and images are compared with the nominal times, which
-        increase by one frame period per frame.
-        """
+        """Maximum deviation of the recorded times of numbers and images from nominal times [s]."""
         start = self.columns[TIME_KEY][0]
         nominal = np.asarray(self.columns["timestamp"], float)
         late = [self.columns[key] - start - nominal for key in (TIME_KEY, IMAGE_TIME_KEY)]
@@ -199,8 +186,7 @@ _FORMER_CONTROLS = {
 }
 
 
-def _with_present_names(about: dict[str, Any]) -> dict[str, Any]:
-    """Replace names from older package versions in the metadata by the present ones."""
+def _rename_former_keys(about: dict[str, Any]) -> dict[str, Any]:
     if "things" in about:
         about["objects"] = about.pop("things")
     control = about.get("control")
@@ -217,8 +203,8 @@ class Dataset:
 
     Attributes:
         info: Contents of ``meta/info.json``.
-        extra_metadata: Metadata that the LeRobot format does not define: robot models by arm, and
-            arguments of the environment.
+        extra_metadata: Metadata that LeRobot does not define: robot models by arm, and arguments
+            of the environment.
 
     Raises:
         DatasetRejected: If the folder is not a data set, has another version, or was not recorded
@@ -233,7 +219,7 @@ class Dataset:
                 f"{folder}: {EXTRA_METADATA_FILE} is missing. Use a data set recorded by this "
                 f"package."
             )
-        self.extra_metadata = _with_present_names(read_json(self.folder, EXTRA_METADATA_FILE))
+        self.extra_metadata = _rename_former_keys(read_json(self.folder, EXTRA_METADATA_FILE))
         if missing := [key for key in _REQUIRED_METADATA if key not in self.extra_metadata]:
             raise DatasetRejected(
                 f"{folder}: {EXTRA_METADATA_FILE}: truncated or edited: lacks {', '.join(missing)}"
@@ -258,7 +244,7 @@ class Dataset:
                 if len(self)
                 else f"{self.folder}: contains no episodes"
             )
-        table = _table(data_file(self.folder, number))
+        table = _read_table(data_file(self.folder, number))
         columns: dict[str, Any] = {}
         for key, feature in self.info["features"].items():
             if feature["dtype"] == "video":
@@ -287,14 +273,14 @@ class Dataset:
 
 
 def summary_of(folder: Path, episode: int) -> dict[str, Any]:
-    """Return the contents of the metadata file of an episode, without the statistics."""
-    row: dict[str, Any] = _table(episode_file(folder, episode)).to_pylist()[0]
+    """Return the metadata of an episode without the statistics, by column of its metadata file."""
+    row: dict[str, Any] = _read_table(episode_file(folder, episode)).to_pylist()[0]
     return {key: value for key, value in row.items() if not key.startswith("stats/")}
 
 
 def stats_in(folder: Path, episode: int) -> dict[str, Stats]:
-    """Return the statistics of the frames of an episode, by key of the LeRobot format."""
-    row = _table(episode_file(folder, episode)).to_pylist()[0]
+    """Return the statistics of an episode by key of the LeRobot format."""
+    row = _read_table(episode_file(folder, episode)).to_pylist()[0]
     stats: dict[str, Stats] = {}
     for column, value in row.items():
         if column.startswith("stats/"):
@@ -304,17 +290,12 @@ def stats_in(folder: Path, episode: int) -> dict[str, Stats]:
 
 
 def read_tasks(folder: Path) -> list[str]:
-    """Return the task instructions in the order of ``task_index``."""
-    rows = _table(folder / TASKS_FILE).to_pylist()
+    """Return the task instructions of a data set, in the order of ``task_index``."""
+    rows = _read_table(folder / TASKS_FILE).to_pylist()
     return [row["task"] for row in sorted(rows, key=lambda row: int(row["task_index"]))]
 
 
-def _table(path: Path) -> Any:
-    """Return the table in a parquet file.
-
-    Raises:
-        DatasetRejected: If the file is missing or truncated.
-    """
+def _read_table(path: Path) -> Any:
     arrow = needed("pyarrow")
     try:
         check_regular(path, MAX_RECORDING_SIZE)

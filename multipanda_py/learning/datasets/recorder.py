@@ -134,7 +134,7 @@ def count_frames(path: Path) -> int:
 
 
 def damage(path: Path) -> str:
-    """Return a message if an image of a video cannot be decoded, else an empty string."""
+    """Return a message if an image of a video cannot be decoded, else an empty text."""
     line = [needed("imageio_ffmpeg").get_ffmpeg_exe(), "-v", "error", "-xerror", "-i", str(path)]
     done = subprocess.run([*line, "-f", "null", "-"], capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -152,12 +152,11 @@ _Frame: TypeAlias = tuple[Observation, dict[str, Any], HistorySnapshot | None]
 class EpisodeRecorder(Closeable):
     """Recorder of an environment's episodes, each of which is kept or discarded.
 
-    A frame consists of an observation and the action that follows it. :meth:`end` adds an episode
-    to the data set, so a crash loses only the running episode.
+    A frame consists of an observation and the action that follows it. A crash loses only the
+    running episode.
 
     In real time, steps are missed if :meth:`step` is called more than 0.1 s too late. Each missed
-    step also gets a frame, with the state that the loop has recorded and with
-    :meth:`.CellEnv.hold_action`.
+    step gets a frame with the state that the loop has recorded and :meth:`.CellEnv.hold_action`.
 
     Args:
         env: Environment of the episodes. Closing the recorder does not close it.
@@ -263,14 +262,13 @@ class EpisodeRecorder(Closeable):
                 obs[arm]["target"] = before[arm]["target"]
             frames.append((obs, info, moment))
         for k, frame in enumerate(frames, start=1):
-            self._keep(frame, action if k == len(frames) else hold, reward)
+            self._add_frame(frame, action if k == len(frames) else hold, reward)
         self.held += len(frames) - 1
         self._rows["next.done"][-1] = self._has_ended = ends or cut
-        self._record_video(waits=True)
+        self._write_images(may_defer=True)
         return result
 
-    def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
-        """Add the numbers of a frame to the episode, and queue its images for the videos."""
+    def _add_frame(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
         obs, info, moment = frame
         row = observation_vectors(self.env, obs) | {
             ACTION_KEY: np.asarray(action, np.float32),
@@ -285,18 +283,13 @@ class EpisodeRecorder(Closeable):
         if self._videos:
             self._unrendered.append((obs.get("images", {}), moment))
 
-    def _record_video(self, waits: bool) -> None:
-        """Write queued images to the videos in order, and render those of missed steps.
-
-        Args:
-            waits: True to leave images to a later call if the next step is due too soon to render
-                them. False to render all images now.
-        """
+    def _write_images(self, may_defer: bool) -> None:
+        # ``may_defer``: leave images of missed steps to a later call if the next step is due soon.
         while self._unrendered:
             images, moment = self._unrendered[0]
             if moment is not None:
-                waits = waits and len(self._unrendered) < MAX_QUEUED_FRAMES
-                if waits and self.env.missed_steps.slack < 2.0 * self._render_duration:
+                may_defer = may_defer and len(self._unrendered) < MAX_QUEUED_FRAMES
+                if may_defer and self.env.missed_steps.slack < 2.0 * self._render_duration:
                     return
                 started = time.monotonic()
                 images = {**images, **self.env.missed_steps.drawn(moment)}
@@ -326,7 +319,7 @@ class EpisodeRecorder(Closeable):
         if not self._is_running or not self._rows:
             raise DatasetRejected("end: no episode with steps is running. Call step first.")
         rows = self._rows
-        self._record_video(waits=False)
+        self._write_images(may_defer=False)
         if success is not None:
             rows["next.success"][-1] = bool(success)
         rows["next.done"][-1] = True
@@ -347,7 +340,7 @@ class EpisodeRecorder(Closeable):
         return number
 
     def discard(self) -> None:
-        """Discard the running episode. If none is running, the call has no effect."""
+        """Discard the running episode; no effect without one."""
         self._is_running = False
         self._unrendered.clear()
         for video, _, _ in self._videos.values():
@@ -356,9 +349,7 @@ class EpisodeRecorder(Closeable):
         self._writer.discard()
 
     def redo(self) -> tuple[Observation, dict[str, Any]]:
-        """Discard the running or last episode, and start it again with the same seed.
-
-        If the episode was added to the data set, it is removed.
+        """Discard the running episode, or remove the last one, and start with the same seed.
 
         Returns:
             Observation and info of the reset.

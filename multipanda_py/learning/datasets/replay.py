@@ -30,7 +30,7 @@ MAX_SKEW = 0.010
 
 
 def check(dataset: Dataset) -> list[str]:
-    """Return a message for every fault of a data set, such as missing frames or damaged videos."""
+    """Return a message for every fault of a data set, such as missing frames."""
     faults = []
     expected = dataset.info["total_episodes"]
     lost = missing_metadata_file(dataset.folder, len(dataset), expected)
@@ -62,7 +62,7 @@ def check(dataset: Dataset) -> list[str]:
             read_json(dataset.folder, STATS_FILE)
         except DatasetRejected as error:
             faults.append(str(error))
-    return faults + (_rest(dataset) if lost is None else [])
+    return faults + (_interrupted_files(dataset) if lost is None else [])
 
 
 def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
@@ -100,8 +100,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
     return faults
 
 
-def _rest(dataset: Dataset) -> list[str]:
-    """Return messages about files that an interrupted recording has left in the data set."""
+def _interrupted_files(dataset: Dataset) -> list[str]:
     there = {data_file(dataset.folder, number) for number in range(len(dataset))}
     pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
     faults = [
@@ -126,7 +125,7 @@ class Replayed:
         apart: Maximum distance between replayed and recorded tool position, by arm [m].
         success: True if the task was successful at the end.
         frames: Number of replayed frames; less than recorded if the environment ended the episode.
-        fault: Faults of arms at the end, empty without faults.
+        fault: Faults of arms at the end as text, empty without faults.
     """
 
     apart: dict[str, float]

@@ -58,14 +58,13 @@ def write_numbers(
     table: Mapping[str, Any],
     metadata: Mapping[str, Any],
 ) -> None:
-    """Write the data file of an episode, which contains its n frames without images.
+    """Write the data file of an episode: its n frames without images.
 
     Args:
         folder: Folder of the data set.
         features: Contents of the frames.
         episode: Number of the episode.
-        table: Columns of the file by key of the LeRobot format: vectors, (n, k), and scalars,
-            (n,).
+        table: Vectors, (n, k), and scalars, (n,), by key of the LeRobot format.
         metadata: Metadata of the episode.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
@@ -125,7 +124,7 @@ def write_episode(
 
 
 def write_tasks(folder: Path, tasks: list[str]) -> None:
-    """Write the file of task instructions. The index in ``tasks`` is the ``task_index``."""
+    """Write the file of task instructions; the index in ``tasks`` is the ``task_index``."""
     pandas = needed("pandas")
     frame = pandas.DataFrame(
         {"task_index": np.arange(len(tasks))},
@@ -138,8 +137,7 @@ def write_tasks(folder: Path, tasks: list[str]) -> None:
 class DatasetWriter:
     """Writer that adds episodes to a data set in a folder, which is created if it is missing.
 
-    The metadata file of an episode is written last and marks the episode as complete. When a
-    folder is opened, files of an incomplete episode are removed.
+    When a folder is opened, files of an incomplete episode are removed.
 
     Args:
         folder: Folder of the data set.
@@ -159,7 +157,7 @@ class DatasetWriter:
     ) -> None:
         self.folder, self.features = folder, features
         self._extra_metadata = dict(extra_metadata)
-        self._claim = _claimed(folder)
+        self._claim = _locked_folder(folder)
         self._release = weakref.finalize(self, os.close, self._claim)
         try:
             self._open()
@@ -168,24 +166,19 @@ class DatasetWriter:
             raise
 
     def _open(self) -> None:
-        """Create or read the data set, remove an incomplete episode, and write the summary files.
-
-        Raises:
-            DatasetRejected: If the data set has other features or lacks metadata files.
-        """
         folder = self.folder
         if any(folder.iterdir()):
-            self._check_same()
+            self._check_same_metadata()
         else:
             write_json(folder, EXTRA_METADATA_FILE, self._extra_metadata)
         self.count = count_episodes(folder)
-        self._refuse_hidden()
-        with self._writing():
-            self._remove_rest()
+        self._check_no_metadata_lost()
+        with self._rejecting_os_errors():
+            self._remove_interrupted_files()
         self._tasks = read_tasks(folder) if (folder / TASKS_FILE).exists() else []
         self._stats = [stats_in(folder, k) for k in range(self.count)]
         self._lengths = [summary_of(folder, k)["length"] for k in range(self.count)]
-        with self._writing():
+        with self._rejecting_os_errors():
             self._write_summary()
 
     def start_episode(self) -> Path:
@@ -194,8 +187,8 @@ class DatasetWriter:
         Raises:
             DatasetRejected: If the data set was moved or removed, or is read-only.
         """
-        self._check_there()
-        with self._writing():
+        self._check_unmoved_and_writable()
+        with self._rejecting_os_errors():
             shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
             (self.folder / RECORDING_FOLDER).mkdir()
         return self.folder / RECORDING_FOLDER
@@ -211,8 +204,8 @@ class DatasetWriter:
 
         Args:
             columns: Vectors, (n, k), and scalars, (n,), by key of the LeRobot format.
-            videos: Finished video files, which are moved into the data set, and the statistics of
-                their images, by key of the camera.
+            videos: Video file, which is moved into the data set, and statistics of its images, by
+                key of the camera.
             task: Instruction of the task.
             metadata: Metadata of the episode, stored with its frames.
 
@@ -225,8 +218,8 @@ class DatasetWriter:
         """
         if not len(columns[ACTION_KEY]):
             raise DatasetRejected("episode: got no frames, allowed one or more")
-        self._check_there()
-        with self._writing():
+        self._check_unmoved_and_writable()
+        with self._rejecting_os_errors():
             return self._add(columns, videos, task, metadata)
 
     def _add(
@@ -260,7 +253,7 @@ class DatasetWriter:
         self._stats.append(stats)
         self._lengths.append(length)
         self._write_summary()
-        self._remove_rest()
+        self._remove_interrupted_files()
         return episode
 
     def close(self) -> None:
@@ -268,7 +261,7 @@ class DatasetWriter:
         self._release()
 
     def discard(self) -> None:
-        """Remove the videos of an episode that is being recorded."""
+        """Remove the folder that :meth:`start_episode` has returned."""
         shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def remove_last(self) -> None:
@@ -279,8 +272,8 @@ class DatasetWriter:
         """
         if not self.count:
             return
-        self._check_there()
-        with self._writing():
+        self._check_unmoved_and_writable()
+        with self._rejecting_os_errors():
             self.count -= 1
             self._stats.pop()
             self._lengths.pop()
@@ -288,14 +281,9 @@ class DatasetWriter:
             # must not count an episode without files.
             self._write_summary()
             episode_file(self.folder, self.count).unlink()
-            self._remove_rest()
+            self._remove_interrupted_files()
 
-    def _check_there(self) -> None:
-        """Check that the data set is still at its path and writable.
-
-        Raises:
-            DatasetRejected: If it was moved, removed or emptied, or is read-only.
-        """
+    def _check_unmoved_and_writable(self) -> None:
         try:
             there = os.path.samestat(os.stat(self.folder), os.fstat(self._claim))
         except OSError:
@@ -315,8 +303,7 @@ class DatasetWriter:
             raise DatasetRejected(f"{self.folder}: has become read-only. Make it writable.")
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Convert file system errors within the context to :class:`.DatasetRejected`."""
+    def _rejecting_os_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -324,12 +311,7 @@ class DatasetWriter:
                 f"{self.folder}: cannot be written: {error.strerror or error}"
             ) from None
 
-    def _check_same(self) -> None:
-        """Check that an existing data set has the arms, control, rate and features of this writer.
-
-        Raises:
-            DatasetRejected: If one of them differs.
-        """
+    def _check_same_metadata(self) -> None:
         there = read_json(self.folder, EXTRA_METADATA_FILE)
         for key in ("arms", "control", "fps"):
             if there.get(key) != self._extra_metadata.get(key):
@@ -350,14 +332,8 @@ class DatasetWriter:
                     f"{', '.join(differing)}. Use another folder."
                 )
 
-    def _refuse_hidden(self) -> None:
-        """Refuse a data set in which the metadata file of the next episode was lost.
-
-        A new episode would overwrite the data of this episode, and then of all later episodes.
-
-        Raises:
-            DatasetRejected: If the metadata file was lost.
-        """
+    def _check_no_metadata_lost(self) -> None:
+        # A new episode would overwrite the data of an episode whose metadata file was lost.
         there = (self.folder / INFO_FILE).exists()
         expected = read_info(self.folder)["total_episodes"] if there else 0
         if lost := missing_metadata_file(self.folder, self.count, expected):
@@ -366,8 +342,7 @@ class DatasetWriter:
                 "the data set or use another folder."
             )
 
-    def _remove_rest(self) -> None:
-        """Remove the files that an interrupted recording has left in the data set."""
+    def _remove_interrupted_files(self) -> None:
         data_file(self.folder, self.count).unlink(missing_ok=True)
         for key in self.features.video_keys:
             video_file(self.folder, key, self.count).unlink(missing_ok=True)
@@ -400,12 +375,7 @@ class DatasetWriter:
         write_json(self.folder, INFO_FILE, info)
 
 
-def _claimed(folder: Path) -> int:
-    """Create a missing folder, lock it for this writer, and return its file descriptor.
-
-    Raises:
-        DatasetRejected: If the folder cannot be created or is in use by another writer.
-    """
+def _locked_folder(folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

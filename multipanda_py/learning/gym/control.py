@@ -76,7 +76,7 @@ class Control(ABC):
 
     @property
     def rest(self) -> Vector:
-        """Action that keeps the last target and requests no force, (k,)."""
+        """Action that keeps the last target, without a force, (k,)."""
         return self.target if self.is_absolute else np.zeros(len(self.high))
 
     @abstractmethod
@@ -96,9 +96,7 @@ class DeltaPose(Control):
     Symbols: action a between -1 and 1, target position :math:`p^*` and rotation :math:`R^*`,
     speeds v and w, and duration T of a step.
 
-    The target is limited to :data:`GATE_FRACTION` of the gate around the measured pose. The
-    increment is added to the last target. If it were added to the measured pose, the arm would
-    drift under a payload.
+    The target is limited to :data:`GATE_FRACTION` of the gate around the measured pose.
     """
 
     controllet = "cartesian_impedance"
@@ -115,9 +113,10 @@ class DeltaPose(Control):
 
     def send(self, cell: Cell, action: Vector) -> None:
         rotation = pin.exp3(TOOL_ROTATION_SPEED * self.period * action[3:6])
+        # With an increment of the measured pose, the arm would drift under a payload.
         moved = self.pose.position + TOOL_SPEED * self.period * action[:3]
         self.pose = _within_gate(
-            cell, self.arm.name, Pose(moved, _exact(rotation @ self.pose.rotation))
+            cell, self.arm.name, Pose(moved, _orthonormal(rotation @ self.pose.rotation))
         )
         cell.set_target(self.arm.name, self.pose)
 
@@ -143,8 +142,8 @@ class AbsolutePose(Control):
     """Absolute pose control in the base frame.
 
     An action consists of the position and two columns of the rotation matrix, which are
-    orthonormalised. Unlike Euler angles and rotation vectors, they do not jump if the tool points
-    down. The target is limited to :data:`GATE_FRACTION` of the gate around the measured pose.
+    orthonormalised. The target is limited to :data:`GATE_FRACTION` of the gate around the measured
+    pose.
 
     Source: Zhou et al., On the continuity of rotation representations, 2019.
     """
@@ -197,7 +196,7 @@ class DeltaPoseAndForce(DeltaPose):
         self.force = np.zeros(3)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send target pose and force of an action. The force is in the base frame."""
+        """Send target pose and force, along the base axes, of an action."""
         super().send(cell, action)
         self.force = FORCE_SCALE * action[6:9]
         cell.set_target(self.arm.name, wrench=[*self.force, 0.0, 0.0, 0.0])
@@ -319,8 +318,7 @@ def _within_gate(cell: Cell, arm: str, pose: Pose) -> Pose:
     )
 
 
-def _exact(rotation: Matrix) -> Matrix:
-    """Orthonormalise a rotation matrix with rounding errors."""
+def _orthonormal(rotation: Matrix) -> Matrix:
     x = rotation[:, 0] / np.linalg.norm(rotation[:, 0])
     z = np.cross(x, rotation[:, 1])
     z /= np.linalg.norm(z)

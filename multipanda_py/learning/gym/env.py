@@ -29,8 +29,8 @@ from multipanda_py.learning.gym.episode import (
     MissedSteps,
     OwnershipCheck,
     StepClock,
+    copy_episode,
     restore_state,
-    saved,
 )
 from multipanda_py.learning.gym.remote import (
     RemoteCell,
@@ -70,14 +70,12 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     """Gymnasium environment whose actions control the arms of a cell through its controllets.
 
     An action contains one block per arm, in the order of ``task.arms``. The argument ``control``
-    defines its components, for example a pose increment. For an arm with a gripper, one more
-    component opens it above 0.6 and closes it below 0.4. All safety features of the cell stay
-    active.
+    defines its components. For an arm with a gripper, one more component opens it above 0.6 and
+    closes it below 0.4. All safety features of the cell stay active.
 
     By default, the environment runs in lockstep: time advances only in steps, and episodes with
-    equal seeds are bitwise identical. With real arms or a cell file whose ``cell.placement`` is
-    process or thread, it runs in real time. **Arms then MOVE** to their start configuration in
-    ``reset``.
+    equal seeds are bitwise identical. With real arms, or ``cell.placement`` process or thread, it
+    runs in real time. **Arms then MOVE** to their start configuration in ``reset``.
 
     Args:
         task: Name known to :func:`.task_named`, or a task object.
@@ -86,17 +84,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         cameras: Names of cameras in the scene, or height and width by name [pixels]. ``free`` is
             the default view of the viewer.
         objects: True to include object poses in the observation. With real arms they are unknown.
-        features: Features of the controllets; None for the default features. The list
-            ``["nullspace", "coriolis"]`` halves the computing time but disables collision
-            avoidance.
-        randomise: Perturbation file, or its contents, from which every ``reset`` draws random
-            changes of the simulated cell. None: no changes.
+        features: Features of the controllets; None for the default features. A list without
+            ``collision_avoidance`` disables collision avoidance.
+        randomise: Perturbation file, or its contents, from which every ``reset`` draws changes of
+            the simulated cell; None for no changes.
         cell: Cell file that replaces the scene of the task. ``ros:/NAMESPACE`` or a
             :class:`.RosCell` selects the arms of a running node.
         topics: ROS topics by the name of their observation. Images appear in ``images``, wrenches
             in ``sensors``.
-        residual: File with a learned model (``multipanda residual train``) that makes simulated
-            arms behave like a real robot, or such files by arm. None: no model.
+        residual: File of ``multipanda residual train``, or files by arm, that makes simulated arms
+            behave like a real robot; None without.
         render_mode: Mode of :meth:`render`, ``rgb_array`` or None.
 
     Attributes:
@@ -209,7 +206,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def missed_steps(self) -> MissedSteps:
-        """Access to the states at missed steps, for which :meth:`step` was called too late.
+        """Recorded states of missed steps, for which :meth:`step` was called too late.
 
         Raises:
             ActionRejected: If no episode has begun.
@@ -269,7 +266,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self.steps = 0
         self._ownership.reset()
         self._clock.reset(self._cell)
-        return self._poll()
+        return self._observe()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Execute one step of the episode.
@@ -307,7 +304,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._ownership.mark_sent()
         self._pass_time()
         self.steps += 1
-        obs, info = self._poll()
+        obs, info = self._observe()
         info["fault"] = info["fault"] or self._ownership_fault()
         reward = 1.0 if info["is_success"] else reward_of(self.task, self.task.reward(self._scene))
         is_over = self.steps >= self.task.time_limit * self.rate
@@ -315,7 +312,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return obs, reward, ends, is_over and not ends, info
 
     def expert_action(self) -> Action:
-        """Return the action of the task's scripted expert, which solves the task.
+        """Return the action with which the scripted expert of the task solves it.
 
         Raises:
             NotImplementedError: If the task has no expert, or the control has no poses.
@@ -353,14 +350,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         """Return the state of the episode: simulation, targets, task and random generator.
 
         This call and :meth:`restore` restart the controllets from the measured state. With equal
-        actions, the episode therefore continues bitwise identically after either call.
+        actions, the episode then continues bitwise identically.
 
         Raises:
             SimulationRejected: If the cell is not in lockstep.
             ActionRejected: If no episode has begun.
         """
         self._check_episode("save")
-        state = saved(
+        state = copy_episode(
             self._cell.simulation.save(), self.steps, self._scene.goal, self.task,
             self.np_random, self._controls, self._hands,
         )  # fmt: skip
@@ -371,8 +368,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         """Restore the state of an episode.
 
         Args:
-            state: Result of :meth:`save` of this environment. It is valid until the cell is
-                started again. With ``randomise``, each reset starts a new cell.
+            state: Result of :meth:`save` of this environment, valid until the cell is started
+                again. With ``randomise``, each reset starts a new cell.
 
         Returns:
             Observation and info as in :meth:`reset`.
@@ -391,13 +388,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._scene.goal, self.steps = state.goal.copy(), state.steps
         for name, hand in self._hands.items():
             hand.again(self._cell, state.hands[name])
-        return self._poll()
+        return self._observe()
 
     def _ownership_fault(self) -> str:
-        """Return a message if another controllet owns an arm, else an empty string.
-
-        The result is empty for a remote cell, which checks the ownership itself.
-        """
+        # A remote cell checks the ownership itself.
         return "" if self._is_remote else self._ownership.ownership_fault()
 
     def _send(self, numbers: Vector, arm: str) -> None:
@@ -445,12 +439,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._clock.wait(self._cell)
             self._cell.check()
 
-    def _poll(self) -> tuple[Observation, dict[str, Any]]:
-        """Return observation and info at the nominal time of the latest step.
-
-        In real time, this state is taken from the history of the loop, so that it is correct even
-        if the program is late.
-        """
+    def _observe(self) -> tuple[Observation, dict[str, Any]]:
+        # In real time, the state at the end of the step is taken from the history of the loop, so
+        # that it is correct even if the program is late.
         instant = self._scene.observe(self._clock.deadline)
         info = {
             "is_success": is_success(self.task, self.task.is_success(self._scene)),

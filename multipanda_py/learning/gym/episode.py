@@ -50,7 +50,7 @@ class OwnershipCheck:
         self._last_target_time = math.inf
 
     def reset(self) -> None:
-        """Start an episode, in which no targets have been sent yet."""
+        """Forget the time of the last targets, at the start of an episode."""
         self._last_target_time = math.inf
 
     def mark_sent(self) -> None:
@@ -58,10 +58,7 @@ class OwnershipCheck:
         self._last_target_time = time.monotonic()
 
     def ownership_fault(self) -> str:
-        """Return a message if another controllet owns an arm, else an empty string.
-
-        Arms with a fault are ignored here; :class:`ArmFaults` reports them.
-        """
+        """Return a message if another controllet owns an arm that has no fault, else ""."""
         for name, controllet in self._controllets.items():
             state = self._cell.state(name)
             if not state.fault and state.owner != controllet:
@@ -72,14 +69,13 @@ class OwnershipCheck:
         return ""
 
     def refuse(self) -> None:
-        """Refuse a step if another controllet owns an arm, or no targets were sent for too long.
-
-        The arm may have been moved meanwhile, so its next target could be far away from it.
+        """Raise an exception if another controllet owns an arm, or targets were not sent in time.
 
         Raises:
             ActionRejected: If another controllet owns an arm.
             LoopError: If the last targets are older than :data:`ACTION_TIMEOUT`.
         """
+        # The arm may have been moved meanwhile, so its next target could be far away from it.
         if taken := self.ownership_fault():
             raise ActionRejected(f"step: {taken}. Call reset() first.")
         age = time.monotonic() - self._last_target_time
@@ -112,15 +108,15 @@ class ArmFaults:
         faults = self._faults()
         if not faults:
             return ""
-        response = self._reports()
+        events_by_arm = self._latest_fault_events()
         words = {arm: f"{arm}: {fault}" for arm, fault in faults.items()}
         return ", ".join(
-            f"{words[arm]} ({response[arm].text})" if arm in response else words[arm]
+            f"{words[arm]} ({events_by_arm[arm].text})" if arm in events_by_arm else words[arm]
             for arm in faults
         )
 
     def refuse(self) -> None:
-        """Refuse to start an episode while an arm has a fault. A person must inspect it first.
+        """Raise an exception if an arm has a fault, which a person must inspect first.
 
         Raises:
             MotionFailed: If an arm has a fault. The message explains how to recover it.
@@ -132,9 +128,7 @@ class ArmFaults:
             )
 
     def recover(self) -> None:
-        """Try to recover all stopped arms.
-
-        Arms that cannot recover keep their fault, which :meth:`refuse` reports.
+        """Try to recover all stopped arms. Arms that cannot recover keep their fault.
 
         Raises:
             LoopError: If the loop has ended.
@@ -146,8 +140,7 @@ class ArmFaults:
         faults = {arm: self._cell.state(arm).fault for arm in self._arms}
         return {arm: fault for arm, fault in faults.items() if fault}
 
-    def _reports(self) -> dict[str, LoopEvent]:
-        """Return the latest fault event of each arm, whose text describes the fault in detail."""
+    def _latest_fault_events(self) -> dict[str, LoopEvent]:
         _, events = self._cell.events_since(0)
         return {event.arm: event for event in events if event.event.is_fault}
 
@@ -188,24 +181,17 @@ class StepClock:
         self.deadline, self.left_out = cell.time, ()
 
     def run(self, cell: Cell, step: int) -> None:
-        """Run the cycles of a step in lockstep.
-
-        If a step is not a whole number of cycles, steps differ by one cycle. At 30 steps and 1000
-        cycles per second, they have 33, 33 and 34 cycles.
-
-        Args:
-            cell: Cell in lockstep.
-            step: Number of the step in the episode, from 0.
-        """
+        """Run the control cycles of step number ``step`` of the episode, counted from 0."""
+        # At 30 steps and 1000 cycles per second, steps have 33, 33 and 34 cycles.
         start, end = (round(k * self._cycle_rate / self._rate) for k in (step, step + 1))
         cell.step(end - start)
 
     def wait(self, cell: Cell) -> None:
         """Wait in real time until the present step ends, and set ``deadline`` and ``left_out``.
 
-        If the program is late by up to :data:`MAX_CAUGHT_UP_DELAY`, it catches up by shorter
-        waits. After a longer delay, steps are skipped.
+        After a delay of more than :data:`MAX_CAUGHT_UP_DELAY`, steps are skipped.
         """
+        # After a shorter delay, the program catches up by shorter waits.
         period, now = self.period, cell.time
         deadline, count = self.deadline + period, 0
         if (late := now - deadline - max(period, MAX_CAUGHT_UP_DELAY)) > 0.0:
@@ -234,7 +220,7 @@ class HomeMotion:
         cell: Running cell.
         controllets: Names of the controllets by arm.
         hands: Names of the arms with a gripper.
-        stopped: Object that reports and recovers arms with a fault.
+        stopped: Faults and recovery of the arms.
 
     Thread: that of the environment.
     """
@@ -306,7 +292,7 @@ class EpisodeState:
     hands: Mapping[str, bool]
 
 
-def saved(
+def copy_episode(
     simulation: SimulationState,
     steps: int,
     goal: Vector,
@@ -315,17 +301,7 @@ def saved(
     controls: Mapping[str, Control],
     hands: Mapping[str, GripperControl],
 ) -> EpisodeState:
-    """Return a copy of the state of an episode, which later steps do not change.
-
-    Args:
-        simulation: State of the simulation.
-        steps: Number of steps since the reset.
-        goal: Goal of the task.
-        task: Task, whose attributes are copied.
-        random: Random generator of the episode.
-        controls: Control of each arm, by name, with its target.
-        hands: Gripper controls, by arm.
-    """
+    """Return a copy of the state of an episode, which later steps do not change."""
     return EpisodeState(
         simulation, steps, goal.copy(), deepcopy(vars(task)),
         deepcopy(dict(random.bit_generator.state)),
@@ -356,9 +332,6 @@ def _targets(control: Control) -> dict[str, Any]:
 class MissedSteps:
     """Access to the states at missed steps, for which the program called ``step`` too late.
 
-    The loop has recorded these states, so they are available immediately. Their images can be
-    rendered later, when there is time.
-
     Args:
         scene: Scene of the environment.
         observer: Observer of the environment.
@@ -379,36 +352,29 @@ class MissedSteps:
         return self._clock.deadline + self._clock.period - self._scene.cell.time
 
     def left_out(self) -> list[HistorySnapshot]:
-        """Return the states at the steps that were missed before the latest step.
-
-        The list is empty if no step was missed, or the cell stores no past states.
-        """
+        """Return the states at the steps missed before the latest step; empty without any."""
         instants = self._clock.left_out if self._keeps else ()
         return [self._scene.cell.snapshot_at(instant) for instant in instants]
 
     def observation(self, moment: HistorySnapshot) -> tuple[Observation, dict[str, Any]]:
         """Return observation and info of a missed step, without camera images.
 
-        Targets, gripper commands and topics were not recorded. They have their present values.
+        Targets, gripper commands and topics have their present values.
         """
-        with self._looking_at(moment):
-            obs = self._observer.see(self._scene, draws=False)
+        with self._scene_showing(moment):
+            obs = self._observer.see(self._scene, with_images=False)
             info = {"time": moment.time}
             if "images" in obs or self._observer.sizes:
                 info["image_time"] = self._observer.oldest_image_time(moment.time)
             return obs, info
 
     def drawn(self, moment: HistorySnapshot) -> dict[str, Image]:
-        """Render the images of all cameras for a missed step, by name of the camera.
-
-        Args:
-            moment: Recorded state at the missed step.
-        """
-        with self._looking_at(moment):
+        """Render the images of all cameras for a recorded state, by name of the camera."""
+        with self._scene_showing(moment):
             return self._observer.draw(self._scene)
 
     @contextmanager
-    def _looking_at(self, moment: HistorySnapshot) -> Iterator[None]:
+    def _scene_showing(self, moment: HistorySnapshot) -> Iterator[None]:
         before = self._scene.observed_state
         self._scene.show(moment)
         try:

@@ -60,9 +60,7 @@ class PickAndPlace(GymTask):
 def grasp_and_carry(
     scene: TaskScene, arm: str, object_name: str, goal: Vector, grasped: float
 ) -> tuple[Pose, float]:
-    """Return the next tool pose and gripper opening for moving an object to a goal.
-
-    The tool moves above the object, descends, closes the gripper and carries the object.
+    """Return the next tool pose and gripper opening to grasp an object and carry it to a goal.
 
     Args:
         scene: Current scene.
@@ -140,12 +138,9 @@ class StackBricks(GymTask):
 
     _phase = 0
 
-    def _off(self, scene: TaskScene) -> tuple[float, float]:
-        """Return the distances of both bricks from their goals, the lower brick first [m].
-
-        The goal of the upper brick is on top of the present position of the lower one.
-        """
+    def _brick_errors(self, scene: TaskScene) -> tuple[float, float]:
         lower, upper = scene.object_pose("lower").position, scene.object_pose("upper").position
+        # The goal of the upper brick is on top of the present position of the lower one.
         on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2]]
         return scene.distance(lower, scene.goal), scene.distance(upper, on_top)
 
@@ -155,12 +150,12 @@ class StackBricks(GymTask):
         a and c are proximities of the lower brick to its goal, with length scales of 10 cm and 5
         cm. b is the proximity of the upper brick to the top of the lower one (:func:`.closeness`).
         """
-        lower, upper = self._off(scene)
+        lower, upper = self._brick_errors(scene)
         return 0.5 * closeness(lower, 0.1) + 0.5 * closeness(upper, 0.1) * closeness(lower, 0.05)
 
     def is_success(self, scene: TaskScene) -> bool:
         """Return True if the bricks are stacked and both grippers are open."""
-        lower, upper = self._off(scene)
+        lower, upper = self._brick_errors(scene)
         let_go = all(scene.gripper_opening(arm) > _MAX_BRICK_OPENING for arm in self.arms)
         return let_go and lower < 2.0 * _BRICK_TOLERANCE and upper < _BRICK_TOLERANCE
 
@@ -172,27 +167,19 @@ class StackBricks(GymTask):
         if self._phase == 0:
             done = scene.distance(lower, scene.goal + [0.0, 0.0, 0.004]) < 0.006
             self._phase += done
-            left = self._bring(scene, "left", "lower", scene.goal + [0.0, 0.0, 0.004])
+            left = self._carry_brick(scene, "left", "lower", scene.goal + [0.0, 0.0, 0.004])
             return aside | {"left": left}
         if self._phase == 1:
             self._phase += scene.tool_pose("left").position[1] > 0.2
-            return aside | {"left": self._leave(scene, "left")}
+            return aside | {"left": self._release_and_retreat(scene, "left")}
         if self._phase == 2:
             self._phase += scene.distance(upper, on_top) < 0.006
-            return aside | {"right": self._bring(scene, "right", "upper", on_top)}
-        return aside | {"right": self._leave(scene, "right")}
+            return aside | {"right": self._carry_brick(scene, "right", "upper", on_top)}
+        return aside | {"right": self._release_and_retreat(scene, "right")}
 
-    def _bring(
+    def _carry_brick(
         self, scene: TaskScene, arm: str, object_name: str, goal: Vector
     ) -> tuple[Pose, float]:
-        """Return tool pose and gripper opening that bring a brick above a goal, then down to it.
-
-        Args:
-            scene: Current scene.
-            arm: Name of the arm.
-            object_name: Name of the brick.
-            goal: Desired position of the centre of the brick in the world frame, (3,) [m].
-        """
         at = scene.object_pose(object_name).position
         over = goal + [0.0, 0.0, 0.08]
         is_over = scene.distance(at[:2], goal[:2]) < 0.006
@@ -200,8 +187,7 @@ class StackBricks(GymTask):
             scene, arm, object_name, goal if is_over else over, _MAX_BRICK_OPENING
         )
 
-    def _leave(self, scene: TaskScene, arm: str) -> tuple[Pose, float]:
-        """Return tool pose and gripper opening that release a brick, then move up, then aside."""
+    def _release_and_retreat(self, scene: TaskScene, arm: str) -> tuple[Pose, float]:
         tool = scene.tool_pose(arm)
         if scene.gripper_opening(arm) < 0.9:
             return tool, 1.0
@@ -290,11 +276,9 @@ class HandOver(GymTask):
         return is_up and self._holds(scene, "right") and scene.gripper_opening("left") > 0.8
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return tool poses and gripper openings for the present phase of the handover.
-
-        The left arm grasps and lifts the bar, the right arm grasps it, and the left one releases.
-        """
+        """Return tool poses and gripper openings for the present phase of the handover."""
         bar = scene.object_pose("bar")
+        # The left arm grasps and lifts the bar, the right one grasps it, the left one releases.
         ends = {"left": bar.position + _GRASP_DISTANCE * bar.rotation[:, 0],
                 "right": bar.position - _GRASP_DISTANCE * bar.rotation[:, 0]}  # fmt: skip
         wait = Pose(np.array([0.5, -0.3, TABLE_HEIGHT + 0.3]), _GRIPPER_ORIENTATION)
@@ -389,11 +373,7 @@ class LiftBox(GymTask):
         scene.set_object_pose("box", self._rest)
         return np.array([_LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2] + 0.15])
 
-    def _tips_off(self, scene: TaskScene) -> float:
-        """Return the distance of each tool tip from the centre of its side of the box, summed [m].
-
-        The left arm has the left side, the right arm the right side.
-        """
+    def _sum_of_tip_distances(self, scene: TaskScene) -> float:
         box = scene.object_pose("box")
         return sum(
             scene.distance(
@@ -409,7 +389,9 @@ class LiftBox(GymTask):
         The lifted fraction is 0 at the start height of the box and 1 at the goal height.
         """
         risen = 1.0 - abs(float(scene.goal[0] - scene.object_pose("box").position[2])) / 0.15
-        return 0.3 * closeness(self._tips_off(scene), 0.2) + 0.7 * max(0.0, min(1.0, risen))
+        return 0.3 * closeness(self._sum_of_tip_distances(scene), 0.2) + 0.7 * max(
+            0.0, min(1.0, risen)
+        )
 
     def is_success(self, scene: TaskScene) -> bool:
         """Return True if the box is upright and within 20 mm of the goal height."""
@@ -418,11 +400,8 @@ class LiftBox(GymTask):
         return is_upright and abs(float(scene.goal[0] - box.position[2])) < _LIFT_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return tool poses that approach both sides of the box, press, and lift it.
-
-        The poses depend continuously on the scene and not on time, so that a policy can imitate
-        them.
-        """
+        """Return tool poses that approach both sides of the box, press, and lift it."""
+        # The poses depend continuously on the scene, not on time, so a policy can imitate them.
         box, goal = scene.object_pose("box"), float(scene.goal[0])
         yaw = float(np.arctan2(box.rotation[1, 0], box.rotation[0, 0]))
         grip = box.position + [0.0, 0.0, _GRASP_HEIGHT]
@@ -433,10 +412,10 @@ class LiftBox(GymTask):
             ]
         )
         pressing = min(abs(float(scene.force(arm) @ turned(yaw)[:, 1])) for arm in _SIDES)
-        touches = _interpolate(float(gaps[:, 1].max()) - float(_BOX_HALF_EDGES[1]), *_CONTACT_GAPS)
+        touches = _fade_out(float(gaps[:, 1].max()) - float(_BOX_HALF_EDGES[1]), *_CONTACT_GAPS)
         aside = float(np.hypot(gaps[:, 0], gaps[:, 2]).max()) - _SLIP_MISALIGNMENT * touches
-        beside = _interpolate(aside, *_MISALIGNMENTS)
-        holds = beside * touches * _interpolate(-pressing, -_PRESS_FORCES[1], -_PRESS_FORCES[0])
+        beside = _fade_out(aside, *_MISALIGNMENTS)
+        holds = beside * touches * _fade_out(-pressing, -_PRESS_FORCES[1], -_PRESS_FORCES[0])
         inside = beside * (_PRESS_DEPTH + _APPROACH_DISTANCE) - _APPROACH_DISTANCE
         lift = holds * float(np.clip(goal - box.position[2], 0.0, _MAX_LEAD_HEIGHT))
         # The tools follow the rotation of the box until they hold it, and then rotate it to zero.
@@ -454,12 +433,6 @@ class LiftBox(GymTask):
         }
 
 
-def _interpolate(value: float, full: float, empty: float) -> float:
-    """Return 1 if a value is at most ``full``, 0 if it is at least ``empty``, linear in between.
-
-    Args:
-        value: Value to map.
-        full: Value up to which the result is 1.
-        empty: Value from which the result is 0, above ``full``.
-    """
+def _fade_out(value: float, full: float, empty: float) -> float:
+    # 1 up to ``full``, 0 from ``empty``, linear in between.
     return float(np.clip((empty - value) / (empty - full), 0.0, 1.0))

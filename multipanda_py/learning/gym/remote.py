@@ -28,10 +28,10 @@ Topics: TypeAlias = Mapping[str, "str | tuple[str, float]"]
 class RemoteCell(Protocol):
     """Cell in another process, with the members of :class:`.Cell` that environments use.
 
-    In addition to the members of this class, environments use the attributes and queries
-    ``descriptions``, ``time``, ``state``, ``pose``, ``objects``, ``gripper`` and ``world``. The
-    commands are ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``,
-    ``check``, ``events_since``, ``start`` and ``close``.
+    Environments also use the attributes and queries ``descriptions``, ``time``, ``state``,
+    ``pose``, ``objects``, ``gripper`` and ``world``. The commands are ``set_target``, ``switch``,
+    ``hold``, ``recover``, ``move_to``, ``wait``, ``check``, ``events_since``, ``start`` and
+    ``close``.
     """
 
     is_remote: bool
@@ -43,7 +43,7 @@ class RemoteCell(Protocol):
     def controllets_for(
         self, arms: Sequence[str], controllet_type: str, period: float
     ) -> dict[str, str]:
-        """Return the name of the controllet for each arm to which the environment sends targets.
+        """Return the controllet to which the environment sends targets, by arm.
 
         Args:
             arms: Names of the arms.
@@ -82,8 +82,7 @@ def remote_cell(cell: object) -> Cell | None:
     """Return the remote cell for the argument ``cell`` of an environment; None for a cell file.
 
     Args:
-        cell: Remote cell, a name such as ``ros:/NAMESPACE`` for the cell of a node, a cell file or
-            None.
+        cell: Remote cell, name such as ``ros:/NAMESPACE``, cell file, or None.
 
     Raises:
         UnknownName: If the prefix of the name is unknown.
@@ -100,25 +99,25 @@ def remote_cell(cell: object) -> Cell | None:
     return cast("Cell", registry.load(CELL_KIND, kind)(name))
 
 
-def refuse_with_remote(**text: object) -> None:
-    """Refuse arguments of an environment that cannot be combined with a remote cell.
+def refuse_with_remote(**arguments: object) -> None:
+    """Raise an exception if arguments of an environment do not fit a remote cell.
 
     Args:
-        text: Arguments to refuse, by name. Values that are None or empty are accepted.
+        arguments: Arguments that must be None or empty, by name.
 
     Raises:
         ConfigurationError: If an argument has another value. The message names all such arguments.
     """
     if faults := [
         f"{name}: got {value!r:.60}, not supported for a remote cell"
-        for name, value in text.items()
+        for name, value in arguments.items()
         if value
     ]:
         raise ConfigurationError(*faults)
 
 
 def sensors_of(topics: Topics) -> Sensors | None:
-    """Return the subscribers of ROS topics, or None without topics.
+    """Return a subscriber of all ROS topics in a mapping, or None for an empty one.
 
     Raises:
         MissingExtra: If ROS 2 is not installed.
@@ -136,7 +135,7 @@ def sensors_of(topics: Topics) -> Sensors | None:
 def controllets_of(
     cell: Cell, arms: Sequence[str], control: type[Control], period: float, own: str
 ) -> dict[str, str]:
-    """Return the name of the controllet for each arm to which the environment sends targets.
+    """Return the controllet to which an environment sends targets, by arm.
 
     Args:
         cell: Cell in this process, or a remote cell.

@@ -32,8 +32,6 @@ CLOSE_THRESHOLD, OPEN_THRESHOLD = 0.4, 0.6
 class GripperControl:
     """Gripper control by one action component, with hysteresis between opening and closing.
 
-    A command is sent when it changes, since a real gripper needs about 1 s to execute it.
-
     Args:
         arm: Name of the arm.
     """
@@ -43,7 +41,7 @@ class GripperControl:
         self.is_open = True
 
     def reset(self, cell: Cell) -> None:
-        """Derive the last command, open or close, from the measured width. Nothing is sent."""
+        """Derive the last command, open or close, from the measured width."""
         hand = cell.gripper(self.arm)
         state = hand.state()
         self.is_open = state.width > 0.5 * state.max_width
@@ -56,17 +54,13 @@ class GripperControl:
             number: Action component of the gripper, from 0 (closed) to 1 (open).
         """
         desired = number > OPEN_THRESHOLD if not self.is_open else number >= CLOSE_THRESHOLD
+        # A real gripper needs about 1 s for a command, so send only changes.
         if desired == self.is_open:
             return
         self.again(cell, desired)
 
     def again(self, cell: Cell, should_open: bool) -> None:
-        """Send the command to open or close, even if it is equal to the last command.
-
-        Args:
-            cell: Running cell.
-            should_open: True to open, False to close on an object.
-        """
+        """Send a command to open or close, even if it equals the last command."""
         self.is_open = should_open
         hand = cell.gripper(self.arm)
         if should_open:
@@ -102,7 +96,7 @@ Action: TypeAlias = NDArray[np.float32]
 
 
 class ActionLayout:
-    """Order of the components of an action: for each arm, those of its control and of its gripper.
+    """Order of action components: for each arm, those of its control, then that of its gripper.
 
     Args:
         controls: Controls that convert actions to targets, by arm in the order of the task.
@@ -208,13 +202,12 @@ class Observer:
         objects: Names of the objects whose poses in the world frame are observed.
         goal_size: Number of components of the goal.
         cameras: Height and width of the camera images by name [pixels].
-        sensors: Additional sensors. Their images appear in ``images``, their vectors in
-            ``sensors``.
+        sensors: Additional sensors, see ``images`` and ``sensors`` of the observation.
 
     Attributes:
         space: Observation space.
-        topic_image_time: Cell time of the oldest topic image in the latest observation [s]; nan
-            without image topics.
+        topic_image_time: Cell time of the oldest topic image in the latest observation [s], or
+            nan.
         sizes: Width and height of the camera images [pixels].
     """
 
@@ -256,20 +249,15 @@ class Observer:
         sizes["target"] = len(self._controls[arm].target)
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
-    def see(self, scene: TaskScene, draws: bool = True) -> Observation:
-        """Return the observation of the state ``scene.observed_state``.
-
-        Args:
-            scene: Scene to observe.
-            draws: True to render camera images.
-        """
+    def see(self, scene: TaskScene, with_images: bool = True) -> Observation:
+        """Return the observation of ``scene.observed_state``, with camera images if selected."""
         obs: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._objects:
             poses = scene.observed_state.objects()
             obs["objects"] = {name: _float(pose_numbers(poses[name])) for name in self._objects}
         if self._goal_size:
             obs["goal"] = _float(scene.goal)
-        if self._cameras and draws:
+        if self._cameras and with_images:
             obs["images"] = self.draw(scene)
         if self._sensors is not None:
             self._add_sensors(self._sensors, scene, obs)

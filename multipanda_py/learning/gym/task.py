@@ -26,7 +26,7 @@ class GymTask(ABC):
     """Base class of a task: scene, goal, reward, and condition of success.
 
     Subclasses set the attributes. :meth:`reset` has to draw all random values of an episode from
-    its generator, so that equal seeds yield identical episodes.
+    its generator.
 
     Attributes:
         arms: Sections of the arms by name, as in a cell file. Actions and observations use this
@@ -34,8 +34,7 @@ class GymTask(ABC):
         objects: Sections of the objects by name, as in a cell file.
         goal_size: Number of components of the goal.
         time_limit: Time limit of an episode [s].
-        allowed_contacts: Pairs of bodies that may touch, as in the section ``collisions`` of a
-            cell file.
+        allowed_contacts: Pairs of bodies that may touch, as in the section ``collisions``.
         params: Parameters of controllet features, by feature; the others have their defaults.
     """
 
@@ -59,16 +58,14 @@ class GymTask(ABC):
         """Return True if the task is done, which ends the episode."""
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return the desired tool pose in the world frame and gripper opening from 0 to 1, by arm.
-
-        This scripted expert solves the task and generates demonstrations. Some tasks have none.
+        """Return tool pose in the world and gripper opening (0 to 1) that solve the task, by arm.
 
         Args:
             scene: Current scene.
             time: Time since the start of the episode [s].
 
         Raises:
-            NotImplementedError: If the task has no expert.
+            NotImplementedError: If the task has no such scripted expert.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has no scripted expert. Use another task."
@@ -101,7 +98,7 @@ def lockstep_cell(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return the configuration of a cell in lockstep, with the scene of a task and one controllet.
+    """Return the configuration of a cell in lockstep with the scene of a task and one controllet.
 
     Args:
         task: Task with the scene.
@@ -112,7 +109,7 @@ def lockstep_cell(
     Raises:
         ConfigurationError: If sections of the task are invalid. The message names all errors.
     """
-    arms = _with_residual({name: dict(arm) for name, arm in task.arms.items()}, residual)
+    arms = _add_residual_files({name: dict(arm) for name, arm in task.arms.items()}, residual)
     return CellConfig.from_dict(
         {
             "cell": {"name": "gym", "placement": "inline"},
@@ -135,7 +132,7 @@ def cell_of_file(
 ) -> CellConfig:
     """Return the configuration in a cell file, with an added controllet for the actions.
 
-    No controllet is active at the start, so the arms hold until ``reset`` of the environment.
+    No controllet is active at the start, so the arms hold until ``reset``.
 
     Args:
         path: Path of the cell file.
@@ -154,7 +151,7 @@ def cell_of_file(
             f"{', '.join(missing)}. Add them."
         )
     data = config.model_dump()
-    data["arms"] = _with_residual(data["arms"], residual)
+    data["arms"] = _add_residual_files(data["arms"], residual)
     data["controllets"] = {
         **data["controllets"],
         CONTROLLET_NAME: {
@@ -166,12 +163,7 @@ def cell_of_file(
     return CellConfig.from_dict(data, str(path))
 
 
-def _with_residual(arms: dict[str, Any], residual: Residual) -> dict[str, Any]:
-    """Add files of learned residuals to the sections of arms, and return the sections.
-
-    Raises:
-        UnknownName: If ``residual`` names an arm that does not exist.
-    """
+def _add_residual_files(arms: dict[str, Any], residual: Residual) -> dict[str, Any]:
     files = residual if isinstance(residual, Mapping) else dict.fromkeys(arms, residual)
     for name, file in files.items():
         if name not in arms:
@@ -195,9 +187,7 @@ def _controllet_section(
 
 
 def check_task_attributes(task: GymTask) -> None:
-    """Check the types of the attributes that a task defines.
-
-    The contents of the sections are not checked.
+    """Check the types of the attributes that a task defines, but not the contents of sections.
 
     Raises:
         ConfigurationError: If an attribute has a wrong type.
@@ -218,7 +208,7 @@ def check_task_attributes(task: GymTask) -> None:
 
 
 def goal_of(task: GymTask, value: Any) -> Vector:
-    """Check the goal that ``reset`` of a task has returned, and convert it to (goal_size,).
+    """Check the goal returned by ``reset`` of a task, and convert it to an array, (goal_size,).
 
     Raises:
         TaskFailed: If the goal has another shape or is not finite.

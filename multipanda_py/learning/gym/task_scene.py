@@ -76,8 +76,7 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
 class RecordRenderer(Closeable):
     """Renderer of camera images of a real-time simulation, from states that the loop has recorded.
 
-    Create it before arms move. Its creation takes time in which the program sends no targets, so
-    moving arms would stop.
+    Create it before arms move, because moving arms would stop without targets meanwhile.
 
     Args:
         config: Configuration of the running cell with simulated arms.
@@ -141,8 +140,8 @@ class TaskScene:
     Attributes:
         cell: Cell of the scene.
         goal: Goal of the episode, as returned by :meth:`.GymTask.reset`.
-        observed_state: State for observations and images. In lockstep this is the cell itself, in
-            real time the recorded state that :meth:`observe` or :meth:`show` has selected.
+        observed_state: State for observations and images: the cell itself in lockstep, in real
+            time the recorded state that :meth:`observe` or :meth:`show` has selected.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -161,7 +160,7 @@ class TaskScene:
         return self.cell.config.cell.placement == "inline"
 
     def draw(self, sizes: Iterable[tuple[int, int]]) -> None:
-        """Prepare camera images of a real-time cell, before arms move. In lockstep, do nothing.
+        """Prepare camera images of a real-time cell, before arms move; no effect in lockstep.
 
         Args:
             sizes: Widths and heights of the images to render [pixels].
@@ -188,22 +187,13 @@ class TaskScene:
         return moment.time
 
     def show(self, moment: HistorySnapshot) -> None:
-        """Select the state of a real-time cell for the next observation and its images.
-
-        Args:
-            moment: State that the loop has recorded.
-        """
+        """Select a recorded state of a real-time cell for the next observation and its images."""
         self.observed_state = moment
         if self._images is not None:
             self._images.show(moment.record)
 
     def image(self, camera: str, width: int, height: int) -> Image:
-        """Render an image at the selected time, (height, width, 3).
-
-        Args:
-            camera: Name of the camera.
-            width: Width [pixels].
-            height: Height [pixels].
+        """Render an image of the selected state, (height, width, 3), with sizes in pixels.
 
         Raises:
             UnknownName: If the scene has no such camera.
@@ -228,10 +218,7 @@ class TaskScene:
         return self._base(arm) @ self.cell.pose(arm)
 
     def force(self, arm: str) -> Vector:
-        """Return the estimated external force on the tool of an arm, (3,) [N].
-
-        It is the force that the environment exerts on the tool, along the axes of the world frame.
-        """
+        """Return the estimated external force on a tool along the world axes, (3,) [N]."""
         measured: Vector = self._base(arm).rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
         return measured
 
@@ -251,12 +238,7 @@ class TaskScene:
         return objects[name]
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
-        """Return the distance between two points [m].
-
-        Args:
-            first: First point, (3,) [m].
-            second: Second point, (3,) [m].
-        """
+        """Return the distance between two points, (3,) each [m]."""
         return float(np.linalg.norm(np.subtract(first, second)))
 
     def gripper_opening(self, arm: str) -> float:
@@ -266,13 +248,9 @@ class TaskScene:
         return 1.0 if hand is None else self.cell.gripper(arm).state().width / hand.max_width
 
     def set_object_pose(self, name: str, pose: Pose) -> None:
-        """Set the pose of a movable object, and its velocity to zero.
+        """Set the pose of a movable object in the world frame, and its velocity to zero.
 
         In real time, the call waits until the object has this pose.
-
-        Args:
-            name: Name of the object.
-            pose: Pose in the world frame.
 
         Raises:
             SimulationRejected: If the arms are real. A person has to place the object.

@@ -108,10 +108,7 @@ class PushPuck(GymTask):
         return self._left(scene) < _PUCK_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return the tool pose that lowers the rod beside the puck, then pushes the puck.
-
-        The rod is lowered on the side of the puck that faces away from the goal.
-        """
+        """Return the tool pose that lowers the rod behind the puck, then pushes it to the goal."""
         puck, tool = scene.object_pose("puck").position[:2], scene.tool_pose("arm").position
         displacement = scene.goal - puck
         displacement = displacement / max(float(np.linalg.norm(displacement)), 1e-9)
@@ -140,8 +137,8 @@ _MAX_HOLE_ERROR = 0.004
 """Maximum error of the observed hole position along each axis [m]."""
 
 
-def _walls() -> dict[str, dict[str, Any]]:
-    """Return the sections of four walls by name, which form a block with a square hole."""
+def _hole_walls() -> dict[str, dict[str, Any]]:
+    # Four walls form a block with a square hole.
     inner, thick, half = _PEG_RADIUS + _PEG_CLEARANCE, 0.03, 0.5 * _BLOCK_HEIGHT
     walls = {}
     for name, direction in (("front", (1, 0)), ("back", (-1, 0)), ("left", (0, 1)),
@@ -168,7 +165,7 @@ class PegInsertion(GymTask):
                                         "position": [0.0, 0.0, 0.12],
                                         "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}}
     }  # fmt: skip
-    objects = {"table": TABLE, **_walls()}
+    objects = {"table": TABLE, **_hole_walls()}
     goal_size = 2
     time_limit = 20.0
 
@@ -184,8 +181,7 @@ class PegInsertion(GymTask):
     def reward(self, scene: TaskScene) -> float:
         """Return 0.3 times the proximity of tip and end position plus 0.7 times the progress.
 
-        The end position is in the hole, at the depth at which the task is done. The progress is
-        the insertion depth divided by this depth.
+        The progress is the insertion depth divided by the depth of the end position.
         """
         tip = scene.tool_pose("arm").position
         distance = scene.distance(
@@ -202,8 +198,7 @@ class PegInsertion(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return the tool pose that presses lightly and searches the hole along a spiral.
 
-        The spiral starts at the observed position of the hole. Once the tip of the peg is in the
-        hole, the peg is pushed further.
+        The spiral starts at the observed position of the hole.
         """
         tip = scene.tool_pose("arm").position
         goal = scene.goal

@@ -28,8 +28,7 @@ _ROUNDING = 1e-6
 class Inference(ABC):
     """Interface for policy inference that does not block the caller.
 
-    A request sends an observation to the policy; the answer is received later. Only one request
-    can be pending.
+    Only one request can be pending until its answer is received or discarded.
 
     Thread: one, always the same. The policy may run in another.
     """
@@ -38,7 +37,7 @@ class Inference(ABC):
     def request(self, observation: dict[str, Any], now: float) -> None:
         """Send an observation to the policy.
 
-        No other request may be pending: its answer must have been received or discarded.
+        The answer to an earlier request must have been received or discarded.
 
         Args:
             observation: Observation of the environment.
@@ -51,8 +50,6 @@ class Inference(ABC):
     @abstractmethod
     def receive(self, now: float) -> Any:
         """Return the answer to the pending request, or None if it is not available yet.
-
-        After an answer, no request is pending.
 
         Args:
             now: Current time [s].
@@ -74,8 +71,8 @@ class LockstepInference(Inference):
 
     Args:
         policy: Policy to evaluate.
-        latency: Time from a request to its answer [s], or a function that returns it for the
-            number of the request, from 0.
+        latency: Time from a request to its answer [s], or a function from the number of the
+            request, from 0, to this time.
 
     Raises:
         ConfigurationError: If the latency is negative or not a number.
@@ -90,12 +87,7 @@ class LockstepInference(Inference):
         self._response: Any = None
 
     def request(self, observation: dict[str, Any], now: float) -> None:
-        """Evaluate the policy immediately. :meth:`receive` returns its answer after the latency.
-
-        Args:
-            observation: Observation for the policy.
-            now: Cell time [s].
-        """
+        """Evaluate the policy now; :meth:`receive` returns its answer after the latency."""
         takes = self.latency(self._request_count) if callable(self.latency) else self.latency
         if not is_time(takes):
             raise PolicyFailed(f"latency: got {takes!r}, allowed 0 s or more")
@@ -159,8 +151,7 @@ def is_time(value: object) -> bool:
 class ThreadInference(Inference):
     """Inference in a thread, for policies that release the GIL while they compute.
 
-    A policy that does not release the GIL delays the environment; it needs
-    :class:`.ProcessInference`.
+    Other policies would delay the environment; they need :class:`.ProcessInference`.
 
     Args:
         policy: Policy, called only in this thread.
@@ -245,8 +236,8 @@ class ProcessInference(Inference):
     def request(self, observation: dict[str, Any], now: float) -> None:
         """Send the observation to the process of the policy, without blocking.
 
-        While the process still computes an earlier answer, the observation is kept.
-        :meth:`receive` sends it later.
+        The observation is sent later, by :meth:`receive`, if an earlier answer is not available
+        yet.
         """
         self._number += 1
         self._waiting = (self._number, observation)
@@ -298,12 +289,6 @@ class ProcessInference(Inference):
 
 
 def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
-    """Create the policy and answer requests until the pipe is closed, in a separate process.
-
-    Args:
-        pipe: Connection to the program that sends requests.
-        make: Function that loads and returns the policy.
-    """
     # Ctrl-C also reaches this process. It ignores the signal, because the client ends it after
     # the arms hold.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -338,11 +323,11 @@ def torch_policy(
     """Return a policy that evaluates a torch module without gradients.
 
     Args:
-        module: Module that maps inputs, (1, m), to a chunk of n outputs, (1, n, k), or to one
-            output, (1, k). It is set to evaluation mode.
+        module: Module from inputs, (1, m), to a chunk of n outputs, (1, n, k), or to one output,
+            (1, k). It is set to evaluation mode.
         inputs: Function that maps an observation to the inputs of the module, (m,).
-        outputs: Function that maps outputs and observation to actions, for example to undo a
-            normalisation. The outputs are (n, k) or (k,). None: the outputs are the actions.
+        outputs: Function that maps outputs, (n, k) or (k,), and observation to actions. None: the
+            outputs are the actions.
         device: Torch device of the module and its inputs.
 
     Raises:

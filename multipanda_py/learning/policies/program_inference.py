@@ -29,13 +29,12 @@ SERVER_FOLDER = Path(serving.__file__).parent
 class ProgramInference(Inference):
     """Inference by a program in another Python environment with its own packages.
 
-    A stalled program does not block the caller. Text that the program prints goes to the standard
-    error of the caller.
+    Printed text of the program goes to the standard error of the caller.
 
     Args:
         python: Interpreter of the environment, which has numpy and the packages of the policy.
-        make: Function that returns the policy, as ``module:function``; see :mod:`.server.serve`.
-            Its module is in the other environment or in ``folders``.
+        make: Function that returns the policy, as ``module:function``, in the other environment or
+            in ``folders``; see :mod:`.server.serve`.
         arguments: Arguments of the function.
         folders: Additional folders in which the program searches modules.
         timeout: Timeout for creating the policy [s].
@@ -64,7 +63,7 @@ class ProgramInference(Inference):
             )  # fmt: skip
         except OSError as error:
             raise PolicyFailed(f"policy: {python} cannot be run: {error.strerror}") from None
-        self._thread = ThreadInference(self._converse)
+        self._thread = ThreadInference(self._exchange)
         started = time.monotonic()
         late = Timer(timeout, self._process.kill)
         late.start()
@@ -96,8 +95,7 @@ class ProgramInference(Inference):
                 with suppress(OSError):  # Closing fails if a part of a request is still unsent.
                     pipe.close()
 
-    def _converse(self, obs: dict[str, Any]) -> Any:
-        """Send an observation to the program and wait for the answer, in the inference thread."""
+    def _exchange(self, obs: dict[str, Any]) -> Any:
         try:
             serving.send(_open(self._process.stdin), obs)
         except (OSError, ValueError):  # The pipe was closed by the program or by this process.
@@ -110,12 +108,6 @@ class ProgramInference(Inference):
         )
 
     def _received(self) -> Any:
-        """Wait for a message of the program.
-
-        Returns:
-            Actions of the policy. A :class:`PolicyError` if the program has ended or reports an
-            error.
-        """
         try:
             response = serving.receive(_open(self._process.stdout))
         except (EOFError, OSError):
@@ -136,19 +128,19 @@ class ProgramInference(Inference):
         return "its program has ended" + (f", exit code {code}" if code else "")
 
 
-def flat(observation: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+def flat(observation: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return an observation without nested dictionaries, with keys such as ``left/q``.
 
     Args:
         observation: Observation with nested dictionaries.
-        before: Prefix of all keys.
+        prefix: Prefix of all keys.
     """
     result: dict[str, Any] = {}
     for key, value in observation.items():
         if isinstance(value, Mapping):
-            result |= flat(value, f"{before}{key}/")
+            result |= flat(value, f"{prefix}{key}/")
         else:
-            result[before + key] = value
+            result[prefix + key] = value
     return result
 
 
@@ -161,9 +153,6 @@ def _open(pipe: IO[bytes] | None) -> BinaryIO:
 class LeRobotInference(ProgramInference):
     """Inference with a LeRobot policy that was trained on recorded data sets.
 
-    Before the arms move, the shapes of observations and actions are compared with those of the
-    policy.
-
     Args:
         path: Folder saved by LeRobot (``pretrained_model``).
         env: Environment in which the policy acts.
@@ -173,7 +162,7 @@ class LeRobotInference(ProgramInference):
         timeout: Timeout for loading the policy [s].
 
     Attributes:
-        MAKE: Function that loads the policy in the other environment, as ``module:function``.
+        MAKE: Function that loads the policy, as ``module:function``.
         FOLDERS: Additional folders in which the module of ``MAKE`` is searched.
 
     Raises:
@@ -213,6 +202,6 @@ class LeRobotInference(ProgramInference):
         super().request(obs, now)
 
     def discard(self) -> None:
-        """Discard the pending request; the next request then begins an episode for the policy."""
+        """Discard the pending request. The next request begins an episode for the policy."""
         super().discard()
         self._begins = True

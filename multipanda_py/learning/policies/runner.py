@@ -43,7 +43,7 @@ class ActionChunk:
     def end(self) -> float:
         """Time up to which the chunk yields actions [s].
 
-        This is one period after the last action with interpolation, and half a period without.
+        It is one period after the last action, or half a period without interpolation.
         """
         return (
             self.start_time + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
@@ -107,9 +107,8 @@ class ChunkPlayer:
 
     .. math:: a(t) = c(t) + \max(0, 1 - (t - t_0) / T_b) \, (a(t_0^-) - c(t_0)).
 
-    Symbols: played action a, new chunk c, its arrival time :math:`t_0`, and blending time
-    :math:`T_b`. :math:`a(t_0^-)` is the action that was played before. If no chunk was played, it
-    is the hold action, which keeps the last targets.
+    Symbols: played action a, new chunk c, its arrival time :math:`t_0` and blending time
+    :math:`T_b`. :math:`a(t_0^-)` is the action played before, or the hold action without one.
 
     Args:
         blend: Blending time [s]. 0 disables blending.
@@ -126,13 +125,7 @@ class ChunkPlayer:
         self.chunk = None
 
     def add_chunk(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
-        """Replace the current chunk by a new one, and start to blend the actions.
-
-        Args:
-            chunk: New chunk.
-            now: Current time [s].
-            hold: Action to blend from if no chunk is active, (k,).
-        """
+        """Replace the chunk. Blend from the last action, or without one from ``hold``, (k,)."""
         playing = self.sample(now)
         self._difference = (hold if playing is None else playing) - chunk.sample(now)
         self.chunk, self._since = chunk, now
@@ -149,7 +142,7 @@ class ChunkPlayer:
 
 
 class RunLog:
-    """Log of one episode with actions, targets and measured states of each step.
+    """Log of one episode: actions, targets and measured states of each step.
 
     Args:
         controls: Controls that convert actions to targets, by arm.
@@ -226,14 +219,13 @@ MAX_LATE_CHUNKS = 3
 class PolicyRunner:
     """Execution of a policy in an environment that continues while the policy computes.
 
-    The policy returns chunks of actions; the first action of a chunk is for the time of the
-    observation. Actions whose time has passed are skipped. Absolute actions are interpolated, so
-    that policy and environment can have different rates. If a chunk ends before the next one
-    arrives, the targets stay constant.
+    The policy returns chunks: sequences of actions, the first one for the time of the observation.
+    Actions whose time has passed are skipped, absolute actions interpolated. If a chunk ends
+    before the next one arrives, the targets stay constant.
 
-    A policy fails if it raises an exception, returns an invalid chunk or exceeds ``timeout``. It
-    also fails after :data:`MAX_LATE_CHUNKS` consecutive chunks whose last action was in the past
-    on arrival. After a failure, the policy is not called again in this episode, and the arms hold.
+    A policy fails if it raises an exception, returns an invalid chunk, exceeds ``timeout``, or
+    sends :data:`MAX_LATE_CHUNKS` consecutive chunks that end before their arrival. After a
+    failure, the policy is not called again in this episode, and the arms hold.
 
     Args:
         env: Environment in lockstep or in real time.

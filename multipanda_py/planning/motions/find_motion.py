@@ -58,8 +58,7 @@ def check_feasible(
 ) -> None:
     """Refuse goals that exceed joint limits, are out of reach, or bring bodies too close.
 
-    A joint configuration determines the poses of all links of its arm. A tool pose determines the
-    poses of the gripper and the attached object. Distances of other links are not checked.
+    At a tool pose, only distances of the gripper and the attached object are checked.
 
     Args:
         scene: Arms and objects at the start of the motion.
@@ -77,17 +76,19 @@ def check_feasible(
         for arm, goal in goals.items():
             scene.known("arm", arm, [*scene.arms])
             if isinstance(goal, Pose):
-                _refuse_far(scene, arm, goal, goal_name)
+                _refuse_out_of_reach(scene, arm, goal, goal_name)
             else:
                 _refuse_limits(scene, arm, goal, margin, goal_name)
             goal_frames[arm] = frames_at(scene, arm, goal)
-        _refuse_near(scene, goal_frames, grips, distances, request.clearance, goal_name)
+        _refuse_goal_near_bodies(
+            scene, goal_frames, grips, distances, request.clearance, goal_name
+        )
 
 
-def _refuse_far(scene: Scene, arm: str, pose: Pose, goal_name: str) -> None:
-    """Refuse a tool pose farther from the first joint than the stretched arm can reach."""
+def _refuse_out_of_reach(scene: Scene, arm: str, pose: Pose, goal_name: str) -> None:
     model, limits = scene.model(arm), scene.arms[arm].limits
     tool = model.frames[model.getFrameId(scene.arms[arm].ee_frame)]
+    # Distance from the first joint to the tool if the arm is stretched.
     reach = float(np.linalg.norm(tool.placement.translation))
     joint = tool.parentJoint
     while model.parents[joint]:
@@ -122,32 +123,17 @@ def _refuse_limits(
         )
 
 
-def _refuse_near(
+def _refuse_goal_near_bodies(
     scene: Scene,
     goal_frames: Mapping[str, Mapping[str, pin.SE3]],
-    grips: Sequence[AttachedObject],
-    distances: Sequence[Distance],
+    attached: Sequence[AttachedObject],
+    required_distances: Sequence[Distance],
     clearance: float,
     goal_name: str,
 ) -> None:
-    """Refuse goals of a waypoint at which two bodies are too close to each other.
-
-    Only bodies with known poses are checked: links in ``goal_frames``, attached objects and fixed
-    objects.
-
-    Args:
-        scene: Arms and objects.
-        goal_frames: Poses in the world of the frames that the goals determine, by arm and frame.
-        grips: Objects attached to grippers.
-        distances: Distances that bodies must keep.
-        clearance: Clearance of the request [m]. If a required distance is larger, the message
-            states that a controllet needs it.
-        goal_name: Name of the waypoint for the message.
-    """
-
     def placement_of(solid: PathSolid) -> pin.SE3 | None:
         name = solid.frame
-        for one in grips:
+        for one in attached:
             if one.object_name == name and one.arm in goal_frames:
                 return goal_frames[one.arm]["tool"] * pin.SE3(one.pose.rotation, one.pose.position)
         arm, _, link = name.partition("/")
@@ -157,9 +143,9 @@ def _refuse_near(
         is_attached = name in scene.columns or name in scene.frames
         return None if is_attached else pin.SE3(obj.rotation, obj.position)
 
-    placed: dict[int, _Placed | None] = {}
-    held = {one.object_name for one in grips}
-    for one in distances:
+    placed: dict[int, _PlacedShape | None] = {}
+    held = {one.object_name for one in attached}
+    for one in required_distances:
         # A negative margin allows an overlap, whose depth the search checks. coal, which is used
         # here, measures depths differently.
         if one.margin < 0.0 or not any(body in goal_frames or body in held for body in one.of):
@@ -170,9 +156,9 @@ def _refuse_near(
                     frame = placement_of(solid)
                     placed[id(solid)] = None if frame is None else _placed(solid, frame)
             a, b = (placed[id(solid)] for solid in pair)
-            if a is None or b is None:
+            if a is None or b is None:  # The goals do not determine the pose of this solid.
                 continue
-            distance = _distance(a, b, one.margin)
+            distance = _distance_or_lower_bound(a, b, one.margin)
             if distance < one.margin - DISTANCE_TOLERANCE:
                 first, second = one.of
                 reason = ""
@@ -187,7 +173,7 @@ def _refuse_near(
                 )
 
 
-class _Placed(NamedTuple):
+class _PlacedShape(NamedTuple):
     """Shape of the library coal at its pose in the world, with its bounding sphere."""
 
     shape: Any
@@ -196,24 +182,17 @@ class _Placed(NamedTuple):
     ball: float
 
 
-def _placed(solid: PathSolid, frame: pin.SE3) -> _Placed:
+def _placed(solid: PathSolid, frame: pin.SE3) -> _PlacedShape:
     there = frame * pin.SE3(*frame_of(solid))
     ball = solid.radius + 0.5 * float(np.linalg.norm(solid.end - solid.start))
     pose = coal.Transform3s(there.rotation, there.translation)
-    return _Placed(shape_of(solid), pose, there.translation.copy(), ball)
+    return _PlacedShape(shape_of(solid), pose, there.translation.copy(), ball)
 
 
-def _distance(a: _Placed, b: _Placed, enough: float) -> float:
-    """Return the distance of two solids [m], <= 0 if they overlap.
-
-    Args:
-        a: First solid.
-        b: Second solid.
-        enough: Distance beyond which no exact value is needed [m]. If the bounding spheres are
-            farther apart, the distance of the spheres is returned, as a lower bound.
-    """
+def _distance_or_lower_bound(a: _PlacedShape, b: _PlacedShape, sufficient: float) -> float:
+    # Distance of the bounding spheres [m]. A distance of solids is <= 0 if they overlap.
     min_value = float(np.linalg.norm(a.centre - b.centre)) - a.ball - b.ball
-    if min_value > enough:
+    if min_value > sufficient:
         return min_value
     distance: float = coal.distance(
         a.shape, a.pose, b.shape, b.pose, coal.DistanceRequest(), coal.DistanceResult()
@@ -258,15 +237,13 @@ def find_move(
 ) -> PlannedMotion:
     """Search for a motion of all arms from the joint positions in ``scene`` to the goals.
 
-    If bodies are so close at the start that ``avoidance`` would restrict the motion, the arms with
-    a goal first move away from them (retreat).
+    If bodies are too close at the start for ``avoidance``, the arms with a goal first retreat.
 
     Args:
         scene: Arms and present objects of a cell. Only attached objects are movable.
         held: Names of the attached objects, by arm.
         request: Request with the goals.
-        avoidance: Collision avoidance of the controllets that will execute the motion; None if
-            they have none.
+        avoidance: Collision avoidance of the controllets that will execute the motion, or None.
 
     Raises:
         PlanRejected: If bodies overlap at the start, a goal cannot be reached, or no motion was
@@ -283,7 +260,7 @@ def find_move(
     scene = scene.carrying(carried_by_one_gripper(grips))
     retreat = None
     if avoidance is not None:
-        timing = partial(_timed, speed=request.velocity_scaling)
+        timing = partial(_minimum_time_trajectory, speed=request.velocity_scaling)
         retreat = timed_retreat(scene, held, request, avoidance, LIMIT_MARGIN, timing)
     if retreat is not None:
         scene = scene.starting_at(retreat.end)
@@ -301,28 +278,16 @@ def find_move(
             problem.add(PoseGoal(grip.object_name, grip.pose, f"{grip.arm}/tool"))
     for distance in apart:
         problem.add(distance)
-    return _search(scene, problem, request, avoidance, retreat)
+    return _search_motion(scene, problem, request, avoidance, retreat)
 
 
-def _search(
+def _search_motion(
     scene: Scene,
     problem: Problem,
     request: MotionRequest,
     avoidance: Avoidance | None,
     retreat: TimedRetreat | None,
 ) -> PlannedMotion:
-    """Search for paths until a trajectory along one of them passes :func:`.check_motion`.
-
-    Args:
-        scene: Arms and objects at the start of the path.
-        problem: Path problem with all constraints.
-        request: Request with the planning time and the speed.
-        avoidance: Collision avoidance of the executing controllets; None if they have none.
-        retreat: Retreat before the path; None without a retreat.
-
-    Raises:
-        PlanRejected: If no motion was found in time. The message says why the first search failed.
-    """
     until, whole = processor_time() + request.planning_time, problem
     space = free_space(scene, problem.terms)
     n = sum(arm.n_joints for arm in scene.arms.values())
@@ -334,7 +299,9 @@ def _search(
         if result.is_feasible:
             path = np.concatenate([scene.start[None], result.path])
             rows = thin(
-                _timed(scene, path, request.velocity_scaling), MAX_POINTS, len(request.waypoints)
+                _minimum_time_trajectory(scene, path, request.velocity_scaling),
+                MAX_POINTS,
+                len(request.waypoints),
             )[0]
             checked = check_motion(rows, n, space, avoidance, MAX_POINTS)
             too_near = checked.reason and f"on the way {checked.reason}"
@@ -373,17 +340,12 @@ def _goal(arm: str, goal: Pose | Vector) -> Objective:
     return Near(arm, np.asarray(goal, dtype=np.float64))
 
 
-def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
-    """Return trajectory points along a path, with the minimum duration within the limits.
-
-    Args:
-        scene: Scene with the d variables of the path.
-        path: Variables at s points, (s, d).
-        speed: Fraction of the velocity limits. Its square is the fraction of the acceleration
-            limits.
-    """
-    velocity = np.where(np.isfinite(scene.velocity), scene.velocity * speed, np.inf)
-    acceleration = np.where(np.isfinite(velocity), scene.acceleration * speed**2, np.inf)
+def _minimum_time_trajectory(scene: Scene, path: Matrix, velocity_scaling: float) -> Matrix:
+    """Return trajectory points, (p, 1 + 3 d), along a path of variables, (p, d)."""
+    velocity = np.where(np.isfinite(scene.velocity), scene.velocity * velocity_scaling, np.inf)
+    acceleration = np.where(
+        np.isfinite(velocity), scene.acceleration * velocity_scaling**2, np.inf
+    )
     fractions: Vector = np.linspace(0.0, 1.0, len(path))
     return timed(fractions, path, velocity, acceleration)
 

@@ -70,7 +70,7 @@ class Avoidance(Protocol):
         """
 
     def velocity_scale(self, q: Vector, dq: Vector) -> float:
-        """Return the velocity scale from 0 to 1 that the controllets allow.
+        """Return the fraction of joint velocities, 0 to 1, that the controllets allow.
 
         Args:
             q: Joint positions of all arms, (n,) [rad].
@@ -98,10 +98,9 @@ def timed(fractions: Vector, path: Matrix, velocity: Vector, acceleration: Vecto
     .. math:: T = \max_{i,s} \left( \frac{|q_i'(s)|}{\dot q_{max,i}},\
         \sqrt{\frac{|q_i''(s)|}{\ddot q_{max,i}}} \right).
 
-    :math:`q_i(s)` is the position of joint i on quintic segments between the points, at the
-    fraction s of the duration T. The limits of its velocity and acceleration are
-    :math:`\dot q_{max,i}` and :math:`\ddot q_{max,i}`. Only the duration is optimised.
-    ``fractions`` determine the relative speeds along the path.
+    T is the duration, and :math:`q_i(s)` the position of joint i at its fraction s, on quintic
+    segments. The limits of velocity and acceleration are :math:`\dot q_{max,i}` and
+    :math:`\ddot q_{max,i}`.
 
     Args:
         fractions: Time fraction of every point, increasing from 0 to 1, (p,).
@@ -135,9 +134,9 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
     .. math:: q(t) = p(\tau(t)), \quad \dot\tau = r, \quad \dot q = r p', \quad
         \ddot q = r^2 p'' + r r' p'.
 
-    Here q is the slowed trajectory, p the original one, :math:`\tau` the time of p, and r the
-    speed fraction. Primes are derivatives with respect to :math:`\tau`. r is the moving average of
-    the moving minimum of ``speed_fractions``. It is therefore smooth and never exceeds them.
+    Here q is the slowed trajectory, p the original one, and :math:`\tau` the time of p. Primes are
+    derivatives with respect to :math:`\tau`. The smooth speed fraction r never exceeds
+    ``speed_fractions``.
 
     Args:
         rows: Trajectory points of m joints, as returned by :func:`timed`, (p, 1 + 3 m).
@@ -146,8 +145,8 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
         max_points: Maximum number of points.
     """
     half = max(1, round(0.5 * SLOWDOWN_TIME / (times[1] - times[0])))
-    min_value = _windows(speed_fractions, half).min(axis=1)
-    rate = _windows(min_value, half).mean(axis=1)
+    min_value = _sliding_windows(speed_fractions, half).min(axis=1)
+    rate = _sliding_windows(min_value, half).mean(axis=1)
     clock = np.concatenate([[0.0], np.cumsum(np.diff(times) * 2.0 / (rate[1:] + rate[:-1]))])
     knots = rows[:, 0]
     if 2 * len(rows) - 1 <= max_points:
@@ -161,13 +160,9 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
     return result
 
 
-def _windows(values: Vector, half: int) -> Matrix:
-    """Return each of k values with ``half`` values before and after it, (k, 2 half + 1).
-
-    The first and the last value are repeated beyond the ends.
-    """
-    padded = np.pad(values, half, mode="edge")
-    return sliding_window_view(padded, 2 * half + 1)
+def _sliding_windows(values: Vector, half_width: int) -> Matrix:
+    padded = np.pad(values, half_width, mode="edge")
+    return sliding_window_view(padded, 2 * half_width + 1)
 
 
 CHECK_STEP = 0.01
@@ -218,7 +213,7 @@ def check_motion(
     nearest = math.inf
     if space is not None:
         spared = space.sparing(BETWEEN_FRACTION, BETWEEN_TOLERANCE)
-        for q in _sampled(rows, n)[1][:, 0]:
+        for q in _sample_evenly(rows, n)[1][:, 0]:
             if result := spared.too_near(q):
                 (first, second), distance = result
                 names = " and ".join(dict.fromkeys((first, second)))
@@ -227,7 +222,7 @@ def check_motion(
     if avoidance is None or avoidance.stops_at <= 0.0:
         return Checked(rows, nearest, "")
     for _ in range(MAX_SLOWDOWNS):
-        times, path = _sampled(rows, n)
+        times, path = _sample_evenly(rows, n)
         fractions = np.ones(len(times))
         for number, (q, dq, _) in enumerate(path):
             fractions[number] = scale = avoidance.velocity_scale(q, dq)
@@ -248,18 +243,10 @@ def _stopped(avoidance: Avoidance, q: Vector, dq: Vector) -> str:
     )
 
 
-def _sampled(rows: Matrix, n: int) -> tuple[Vector, Matrix]:
-    """Sample the joint motion of a trajectory at evenly spaced times.
-
-    Args:
-        rows: Trajectory points of m variables, (p, 1 + 3 m). The first n are joint positions.
-        n: Number of joints.
-
-    Returns:
-        Times, (k,) [s]. Positions, velocities and accelerations of the joints, (k, 3, n).
-    """
+def _sample_evenly(rows: Matrix, n_joints: int) -> tuple[Vector, Matrix]:
+    """Return times, (k,) [s], and joint positions, velocities and accelerations, (k, 3, n)."""
     duration = float(rows[-1, 0])
-    path_length = float(np.abs(np.diff(rows[:, 1 : 1 + n], axis=0)).max(axis=1).sum())
+    path_length = float(np.abs(np.diff(rows[:, 1 : 1 + n_joints], axis=0)).max(axis=1).sum())
     count = max(2, math.ceil(min(duration, path_length) / CHECK_STEP))
     times = np.linspace(0.0, duration, count + 1)
-    return times, evaluate(rows, times)[:, :, :n]
+    return times, evaluate(rows, times)[:, :, :n_joints]

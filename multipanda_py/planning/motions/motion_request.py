@@ -18,10 +18,9 @@ from multipanda_py.state import Matrix, Vector
 
 
 def frames_at(scene: Scene, arm: str, goal: Pose | Vector) -> dict[str, pin.SE3]:
-    """Return the poses of the frames of an arm at a goal, in the world.
+    """Return the poses in the world of the frames of an arm at a goal.
 
-    A joint configuration determines the poses of all frames. A tool pose determines only those of
-    the frames fixed to the tool, so only these are returned.
+    A tool pose determines only frames fixed to the tool, so others are left out.
 
     Args:
         scene: Scene with the arm.
@@ -71,16 +70,14 @@ class MotionRequest:
             world or a joint configuration, (n,). Other arms may move out of the way.
         path_constraint: Constraint of the tools of arms in ``waypoints``. ``orientation``: no
             rotation. ``upright``: only rotations about the vertical axis. Empty: no constraint.
-        clearance: Minimum distance of bodies [m]. The default is the distance at which
-            ``collision_avoidance`` begins to push. Executing controllets may need a larger one.
+        clearance: Minimum distance of bodies [m]. Executing controllets may need a larger one.
             Bodies that start closer and cannot move apart keep their initial distance.
         velocity_scaling: Fraction of the velocity limits. Its square is the fraction of the
             acceleration limits.
-        planning_time: Maximum processor time of the search [s]. Time of other threads does not
-            count.
+        planning_time: Maximum processor time of the search, without other threads [s].
         seed: Random seed. Equal seeds give equal motions.
-        allowed_contacts: Names of objects that the grippers of arms in ``waypoints`` may touch,
-            for example before a grasp or after a release. Attached objects may rest on them.
+        allowed_contacts: Names of objects that the grippers of arms in ``waypoints`` may touch.
+            Attached objects may rest on them.
     """
 
     waypoints: Sequence[Mapping[str, Pose | Vector]]

@@ -86,13 +86,13 @@ def required_distances(
         held: Names of the attached objects, by arm.
         request: Request with the clearance and the allowed contacts.
         avoidance: Collision avoidance of the executing controllets, which may need larger
-            distances; None if they have none.
+            distances, or None.
         deepest: Maximum overlap of bodies at the start [m].
 
     Raises:
         PlanRejected: If bodies overlap by more than ``deepest`` at the start.
     """
-    matches = [one for one in _requested_clearances(scene, held, request, avoidance) if one.pairs]
+    matches = [one for one in _minimum_distances(scene, held, request, avoidance) if one.pairs]
     frames = dict.fromkeys(name for one in matches for name in one.frames)
     placed, constraints = Kinematics(scene, frames).forward_kinematics(scene.start[None]), []
     for one in matches:
@@ -107,14 +107,9 @@ def required_distances(
     return constraints
 
 
-def _requested_clearances(
+def _minimum_distances(
     scene: Scene, held: Mapping[str, str], request: MotionRequest, avoidance: Avoidance | None
 ) -> Iterator[Distance]:
-    """Yield the minimum distances of pairs of bodies, as constraints.
-
-    A minimum distance is the clearance of the request, or a larger distance that ``avoidance``
-    needs. It is negative for bodies that may touch.
-    """
     clearance = request.clearance
     led = {arm for goals in request.waypoints for arm in goals}
     for one in clearances(scene, (), clearance):
@@ -130,7 +125,7 @@ def _requested_clearances(
                     part == "hand" and avoidance.may_touch(f"{arm}/gripper", other)
                 )
             if meant or (part == "hand" and arm in led and other in request.allowed_contacts):
-                need = -MAX_TOUCH_OVERLAP
+                need = -MAX_TOUCH_OVERLAP  # These bodies may touch.
             yield Distance(scene, arm, other, need, parts=part)
     others = [scene_object for scene_object in scene.objects if scene_object not in held.values()]
     for obj, other in product(dict.fromkeys(held.values()), others):
@@ -153,9 +148,6 @@ UP = np.array([0.0, 0.0, 1.0])
 
 def add_path_constraints(problem: Problem, scene: Scene, request: MotionRequest) -> None:
     """Add the constraint ``request.path_constraint`` for the tools of all arms with a goal.
-
-    ``orientation`` keeps the orientation of a tool. ``upright`` allows only rotations about the
-    vertical axis. An empty value adds no constraint.
 
     Raises:
         PlanRejected: If the tool orientation at a goal violates the constraint.

@@ -29,8 +29,7 @@ def via_configurations(
 ) -> Matrix:
     """Return a trajectory through joint configurations without intermediate stops.
 
-    Between two configurations every joint stays between its two positions. Obstacles are ignored.
-    :meth:`.Cell.plan` avoids them and also accepts intermediate configurations.
+    Obstacles are ignored; :meth:`.Cell.plan` avoids them.
 
     Args:
         configurations: Joint configurations, (n,) each [rad, m]. The first is the present one.
@@ -113,11 +112,10 @@ class ToolPace:
         r"""Return the minimum duration T of a segment from rest to rest [s].
 
         .. math:: T = \max\left(\tfrac{15}{8} \tfrac{d}{v},\
-            \sqrt{\tfrac{10}{\sqrt 3} \tfrac{d}{a}}\right)
+            \sqrt{\tfrac{10}{\sqrt 3} \tfrac{d}{a}}, 0.05 s\right)
 
-        with distance d, maximum speed v and maximum acceleration a. The same two bounds apply to
-        the rotation, with its angle, angular speed and angular acceleration. T is the largest of
-        these bounds and 0.05 s. On a circle of radius r, v is at most :math:`\sqrt{a r}`.
+        with distance d, maximum speed v and maximum acceleration a. The rotation has the same two
+        bounds. On a circle of radius r, v is at most :math:`\sqrt{a r}`.
 
         Args:
             distance: Length of the segment [m].

@@ -50,14 +50,13 @@ def retreat_path(
 ) -> Matrix:
     r"""Return configurations along which bodies that are too close move apart.
 
-    Pairs of bodies with distances :math:`d_j` below the target distance :math:`d_{free}` move
-    apart. Each step increases these distances by :math:`\Delta` (:data:`DISTANCE_STEP`), at most
-    up to the target. The joint motion s of a step is the shortest one:
+    Each step increases distances :math:`d_j` below the target :math:`d_{free}` by :math:`\Delta`
+    (:data:`DISTANCE_STEP`) with the shortest joint motion s,
 
     .. math:: \min \|s\|^2 \quad \text{s.t.} \quad g_j^T s \ge \min(\Delta, d_{free} - d_j)
 
-    Here :math:`g_j` is the gradient of :math:`d_j` with respect to the joint positions. Pairs
-    farther apart than the target distance must not come closer than it.
+    Here :math:`g_j` is the gradient of :math:`d_j` with respect to the joint positions. Distances
+    above the target must stay above it.
 
     Args:
         avoidance: Collision avoidance of the executing controllets.
@@ -83,7 +82,7 @@ def retreat_path(
         ]
         if all(pair.distance >= target for pair, _ in pairs):
             break
-        step = _step(pairs, target, lower - q, upper - q)
+        step = _shortest_parting_step(pairs, target, lower - q, upper - q)
         if step is None:
             break
         q = q + step
@@ -91,23 +90,16 @@ def retreat_path(
     return np.array(path)
 
 
-def _step(
-    pairs: Sequence[tuple[NearBodies, Vector]], target: float, lowest: Vector, highest: Vector
+def _shortest_parting_step(
+    pairs: Sequence[tuple[NearBodies, Vector]],
+    target_distance: float,
+    lowest: Vector,
+    highest: Vector,
 ) -> Vector | None:
-    """Return the shortest joint step that moves close bodies apart.
-
-    Args:
-        pairs: Close pairs of bodies. Each has the gradient of its distance along allowed joint
-            motions, (n,).
-        target: Distance up to which bodies move apart [m].
-        lowest: Lower bounds of the step, (n,) [rad, m].
-        highest: Upper bounds of the step, (n,) [rad, m].
-
-    Returns:
-        Step, (n,) [rad, m]; None if no step moves all these bodies apart.
-    """
+    """Return the joint step, (n,) [rad, m]; None if no step moves all close bodies apart."""
+    # Each pair comes with the gradient of its distance along allowed joint motions, (n,).
     gradients = np.array([gradient for _, gradient in pairs])
-    missing = np.array([target - pair.distance for pair, _ in pairs])
+    missing = np.array([target_distance - pair.distance for pair, _ in pairs])
     needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, DISTANCE_STEP), missing)
     min_value, max_value = (
         np.maximum(-MAX_JOINT_STEP, np.minimum(lowest, 0.0)),
@@ -197,7 +189,7 @@ def timed_retreat(
         min(max(request.clearance, avoidance.free_distance), avoidance.begins_at),
     )
     path = retreat_path(
-        avoidance, start, _may_move(scene, led, bool(request.path_constraint)),
+        avoidance, start, _allowed_motion_projection(scene, led, bool(request.path_constraint)),
         scene.lower[:n] + margin, scene.upper[:n] - margin, target,
     )  # fmt: skip
     if len(path) < 2:
@@ -215,18 +207,10 @@ def timed_retreat(
     return TimedRetreat(checked.rows, end, checked.nearest)
 
 
-def _may_move(
+def _allowed_motion_projection(
     scene: Scene, movable_arms: set[str], keep_orientation: bool
 ) -> Callable[[Vector], Matrix]:
-    """Return a function from a configuration to the projection onto allowed joint motions.
-
-    The function takes the configuration of all arms, (n,), and returns a matrix, (n, n).
-
-    Args:
-        scene: Arms and objects.
-        movable_arms: Names of the arms that may move.
-        keep_orientation: True if the tools of these arms must not rotate.
-    """
+    """Return a function from a configuration of all arms, (n,), to a projection, (n, n)."""
     n = sum(arm.n_joints for arm in scene.arms.values())
 
     def projection(q: Vector) -> Matrix:

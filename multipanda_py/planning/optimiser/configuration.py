@@ -46,12 +46,8 @@ def inverse_kinematics(
 
     x are the d variables of all arms and objects, and q the joint positions in x with their limits
     :math:`q_l, q_u`. :math:`\phi_{goal}` are the errors of the goals. The distances of bodies
-    :math:`\delta` stay above :math:`\delta_{min}`. The search starts at :math:`x_0`. If it fails,
-    it starts again at random joint positions.
-
-    A movable object stays at its pose, unless a goal places it. For example,
-    ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and ``PoseGoal("box", pose)``
-    places the box. Both together give a configuration in which the arm holds the box at ``pose``.
+    :math:`\delta` stay above :math:`\delta_{min}`. The search starts at :math:`x_0`, then at
+    random joint positions. A movable object stays at its pose, unless a goal places it.
 
     Args:
         scene: Arms and objects.
@@ -113,9 +109,7 @@ def find_configuration(
     tries: int,
     settings: SolverSettings,
 ) -> Solution:
-    """Search for a configuration that fulfils terms, from several starts.
-
-    All searches prefer configurations near ``start``.
+    """Search for a configuration near ``start`` that fulfils terms, from several starts.
 
     Args:
         scene: Arms and objects.
@@ -126,8 +120,8 @@ def find_configuration(
         settings: Tolerance, iterations per search, and time of all searches.
 
     Returns:
-        First feasible solution. If there is none, the solution with the smallest violation.
-        Solutions that violate only distances are preferred.
+        First feasible solution, otherwise the one with the smallest violation. Solutions that
+        violate only distances are preferred.
     """
     until = processor_time() + settings.time
     nearness = [
@@ -148,7 +142,7 @@ def find_configuration(
             best = (not is_reached, result.worst, result)
         if result.is_feasible or processor_time() > until:
             break
-        x = _resample(scene, result, start, rng)
+        x = _next_start(scene, result, start, rng)
     if best is None:
         raise PlanRejected(f"tries: got {tries}, allowed 1 or more")
     return best[2]
@@ -157,28 +151,18 @@ def find_configuration(
 def _solve_with_distances(
     scene: Scene, terms: Sequence[Term], result: Solution, settings: SolverSettings
 ) -> Solution:
-    near, far = _split_by_distance(scene, terms, result)
+    near, far = _split_off_far_distances(scene, terms, result)
     if not far:
         return solve(scene, terms, result.path, 1.0, 1, settings)
     result = solve(scene, near, result.path, 1.0, 1, settings)
-    if not result.is_feasible or not _split_by_distance(scene, far, result)[0]:
+    if not result.is_feasible or not _split_off_far_distances(scene, far, result)[0]:
         return result
     return solve(scene, terms, result.path, 1.0, 1, settings)
 
 
-def _split_by_distance(
+def _split_off_far_distances(
     scene: Scene, terms: Sequence[Term], result: Solution
 ) -> tuple[list[Term], list[Term]]:
-    """Divide terms into distance constraints of bodies that are far apart, and all others.
-
-    Args:
-        scene: Arms and objects.
-        terms: Terms to divide.
-        result: Solution that determines the poses of the bodies.
-
-    Returns:
-        Terms without these constraints. Distance constraints of bodies that are far apart.
-    """
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
     }
@@ -191,19 +175,17 @@ def _split_by_distance(
     )
 
 
-def _resample(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
-    """Return the variables at which the next search starts, (d,).
-
-    Arms that violate constraints in ``result`` get random joint positions. Other arms keep their
-    positions in ``result``. Objects get their poses in ``start``.
-    """
-    bodies = {body for violation in result.violations for body in violation.bodies}
+def _next_start(
+    scene: Scene, last_result: Solution, start: Vector, rng: np.random.Generator
+) -> Vector:
+    bodies = {body for violation in last_result.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
     x = start.copy()
     for arm in scene.arms:
         at = scene.columns[arm]
+        # Only arms that violate constraints get random joint positions.
         is_off = arm in bodies or bodies.isdisjoint(scene.arms)
-        x[at] = drawn[at] if is_off else result.path[0, at]
+        x[at] = drawn[at] if is_off else last_result.path[0, at]
     return x
 
 
@@ -241,17 +223,14 @@ _EQUALITY_TOLERANCE = 0.05  # Difference up to which two configurations count as
 
 
 def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None:
-    """Return the goal poses of tools in the world, by arm.
+    """Return the goal poses of tools in the world, by arm; None without such goals.
 
-    Pose goals of movable objects are ignored.
+    It is also None if arms have other goals, such as a joint configuration. Goals of movable
+    objects are ignored.
 
     Args:
         scene: Arms and objects.
         terms: Terms with the goals.
-
-    Returns:
-        Goal poses. None if there are none, or if arms have other kinds of goals, for example a
-        joint configuration.
     """
     goals: dict[str, Pose] = {}
     turned: list[Axis | Orientation] = []
@@ -321,7 +300,7 @@ def free_postures(
     Args:
         scene: Arms and objects.
         space: Test of distances.
-        goals: Goal poses of the tools in the world. Arms without a goal stay.
+        goals: Goal poses of the tools in the world, by arm. Arms without a goal stay.
         start: Configuration of all arms at which the search starts, (n,).
         margin: Distance that joints keep from their limits [rad, m].
         rng: Random generator for further starts.
@@ -330,7 +309,7 @@ def free_postures(
         Joint configuration of all arms, (n,). None if none was found.
     """
     searches = {
-        arm: _postures(scene, arm, pose, start[scene.columns[arm]], margin, rng)
+        arm: _reaching_configurations(scene, arm, pose, start[scene.columns[arm]], margin, rng)
         for arm, pose in goals.items()
     }
     known: dict[str, list[Vector]] = {arm: [] for arm in goals}
@@ -344,7 +323,7 @@ def free_postures(
                     and _is_new(q, known[arm])
                 ):
                     known[arm].append(q)
-        for chosen in _nearest_first(scene, known, start):
+        for chosen in _combinations_by_travel_time(scene, known, start):
             if chosen in tried:
                 continue
             tried.add(chosen)
@@ -360,20 +339,10 @@ def _is_new(q: Vector, known: Sequence[Vector]) -> bool:
     return all(float(np.abs(q - other).max()) > _EQUALITY_TOLERANCE for other in known)
 
 
-def _nearest_first(
+def _combinations_by_travel_time(
     scene: Scene, known: Mapping[str, Sequence[Vector]], start: Vector
 ) -> list[tuple[int, ...]]:
-    """Combine the known configurations of all arms, and sort the combinations by travel time.
-
-    Args:
-        scene: Arms and objects.
-        known: Configurations that reach the goal, (n,) each, by arm.
-        start: Configuration of all arms from which they travel, (n,).
-
-    Returns:
-        Combinations, the shortest travel time first. Element a of a combination is an index into
-        the configurations of arm a.
-    """
+    """Return indices into the configurations of each arm, shortest travel time first."""
     times = []
     for arm, postures in known.items():
         at = scene.columns[arm]
@@ -382,14 +351,10 @@ def _nearest_first(
     return sorted(choices, key=lambda chosen: sum(t[k] for t, k in zip(times, chosen)))
 
 
-def _postures(
+def _reaching_configurations(
     scene: Scene, arm: str, pose: Pose, start: Vector, margin: float, rng: np.random.Generator
 ) -> Iterator[Vector | None]:
-    """Yield the results of one inverse kinematics search after another, without end.
-
-    A result is a configuration that reaches the tool pose, (n,) [rad, m], or None after a failure.
-    The first search starts at ``start``, further ones at random.
-    """
+    """Yield the results of endless searches: a configuration, (n,) [rad, m], or None."""
     model = scene.model(arm)
     data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)
     at, goal = scene.columns[arm], pin.SE3(pose.rotation, pose.position)
@@ -397,23 +362,17 @@ def _postures(
     low, high = np.clip(lower, -np.pi, None), np.clip(upper, None, np.pi)
     q = start
     while True:
-        yield _reach(model, data, frame, goal, np.clip(q, lower, upper), lower, upper)
+        yield _reach_by_gauss_newton(
+            model, data, frame, goal, np.clip(q, lower, upper), lower, upper
+        )
         q = rng.uniform(low, high)
 
 
-def _reach(
+def _reach_by_gauss_newton(
     model: pin.Model, data: pin.Data, frame: int, goal: pin.SE3, q: Vector, lower: Vector,
     upper: Vector,
 ) -> Vector | None:  # fmt: skip
-    r"""Return joint positions that bring a frame to its goal, by damped Gauss-Newton steps.
-
-    Return None if ``MAX_STEPS`` steps do not converge.
-
-    .. math:: \Delta q = J^T (J J^T + \lambda I)^{-1} e, \qquad e = \log (T^{-1} T^*).
-
-    J is the Jacobian, :math:`\lambda` the damping, and e the pose error between the frame T and
-    its goal :math:`T^*` in the world. Steps are clipped to the joint limits.
-    """
+    # Damped Gauss-Newton steps: dq = J^T (J J^T + lambda I)^-1 log(T^-1 T_goal).
     for _ in range(MAX_STEPS):
         # This call also updates the joint poses that updateFramePlacement needs.
         pin.computeJointJacobians(model, data, q)

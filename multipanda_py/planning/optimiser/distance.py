@@ -46,7 +46,7 @@ def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _dot(a: Matrix, b: Matrix) -> Matrix:
-    """Return dot products of 3-vectors, faster than ``numpy.sum``."""
+    # Faster than numpy.sum.
     result: Matrix = a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
     return result
 
@@ -62,8 +62,7 @@ class Distance(Objective):
     .. math:: \phi = d_{min} - d \le 0, \qquad \dot d = n^T (v_a - v_b).
 
     Here :math:`d_{min}` is the margin and d the distance of a pair of solids a, b. Their closest
-    points have the velocities :math:`v_a, v_b`, and n is the unit vector from b to a. Capsules and
-    spheres have a valid gradient even if they overlap. The library coal measures other shapes.
+    points have the velocities :math:`v_a, v_b`, and n is the unit vector from b to a.
 
     Args:
         scene: Scene with both bodies.
@@ -91,7 +90,7 @@ class Distance(Objective):
         self._frame = np.array(
             [[frame_index[s.frame] for s in pair] for pair in self.pairs], dtype=int
         )
-        self._points, self._ends = _points_of(self.pairs, self.frames)
+        self._points, self._ends = _unique_axis_ends(self.pairs, self.frames)
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
         # ``_by_coal`` has the coal shapes of pairs with a box or cylinder, by index of the pair.
         shapes = {
@@ -105,7 +104,7 @@ class Distance(Objective):
             for number, pair in enumerate(self.pairs)
             if any(solid.shape is not None for solid in pair)
         }
-        self._boxes = self._capsules_by_box()
+        self._boxes = self._box_capsule_pairs()
 
     def units(self, scene: Scene) -> tuple[str, ...]:
         return ("m",) * len(self.pairs)
@@ -134,36 +133,28 @@ class Distance(Objective):
         near = distance < self.margin + GRADIENT_DISTANCE
         for number, side, numbers in self._boxes:
             axes = points[:, self._ends[numbers, 1 - side]]
-            near[:, numbers] &= self._may_be_near(placed, axes, number, side, numbers)
+            near[:, numbers] &= self._capsules_near_box(placed, axes, number, side, numbers)
         for number in self._by_coal:
             rows = np.flatnonzero(near[:, number])
             distance[:, number] = self.margin + GRADIENT_DISTANCE
-            self._measure(slices, number, rows, distance, normal, on_a, on_b)
+            self._measure_with_coal(slices, number, rows, distance, normal, on_a, on_b)
         near &= distance < self.margin + GRADIENT_DISTANCE
         for number in np.flatnonzero(near.any(0)).tolist():
             rows = np.flatnonzero(near[:, number])
             n_a = normal[rows, number]
             a, b = (placed[f] for f in self._frame[number])
-            jacobian[rows, number] = _rate(b, rows, on_b[rows, number], n_a) - _rate(
-                a, rows, on_a[rows, number], n_a
-            )
+            jacobian[rows, number] = _speed_jacobian(
+                b, rows, on_b[rows, number], n_a
+            ) - _speed_jacobian(a, rows, on_a[rows, number], n_a)
         return self.margin - np.minimum(distance, self.margin + GRADIENT_DISTANCE), jacobian
 
     def is_near(self, slices: Slices) -> bool:
-        """Return True if any pair of solids is near at any time step.
-
-        Near solids are closer to each other than the margin plus ``GRADIENT_DISTANCE``.
-        """
+        """Return True if any pair is ever closer than its margin plus ``GRADIENT_DISTANCE``."""
         values, _ = self.evaluate(slices)
         return bool((values > -GRADIENT_DISTANCE).any())
 
-    def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
-        """Group the pairs of a box and a capsule by their box.
-
-        Returns:
-            For each box: index of one pair with it, index of the box in its pairs (0 or 1), and
-            indices of all pairs with it.
-        """
+    def _box_capsule_pairs(self) -> list[tuple[int, int, NDArray[np.intp]]]:
+        """Return for each box: index of one pair, side of the box in it (0, 1), and all pairs."""
         capsules: dict[tuple[int, int], list[int]] = {}
         for number in self._by_coal:
             for side, solid in enumerate(self.pairs[number]):
@@ -174,87 +165,55 @@ class Distance(Objective):
                     capsules.setdefault((id(solid), side), []).append(number)
         return [(numbers[0], side, np.array(numbers)) for (_, side), numbers in capsules.items()]
 
-    def _may_be_near(
+    def _capsules_near_box(
         self,
         placed: Sequence[Placement],
         axes: Matrix,
-        number: int,
-        side: int,
-        numbers: NDArray[np.intp],
+        pair: int,
+        box_side: int,
+        pairs: NDArray[np.intp],
     ) -> NDArray[np.bool_]:
-        r"""Return a mask of the capsules that may be close to a box, at s time steps, (s, k).
-
-        It uses a lower bound of the distance d,
-
-        .. math:: d \ge |\max(|R^T (m - c)| - h, 0)| - l - r.
-
-        Here m is the middle of the capsule, l half its length and r its radius. The box has the
-        centre c, the rotation R and the half sides h.
-
-        Args:
-            placed: Poses of all frames of this constraint.
-            axes: Ends of the axes of the k capsules in the world, (s, k, 2, 3).
-            number: Index of any pair of the box and a capsule.
-            side: Index of the box in its pairs, 0 or 1.
-            numbers: Indices of the pairs of the box and each capsule, (k,).
-        """
-        shape, rotation, centre = self._by_coal[number][side]
-        box = placed[self._frame[number, side]]
+        """Return a mask of the k capsules that may be close to a box, (s, k)."""
+        # Lower bound of the distance: |max(|R^T (m - c)| - h, 0)| - l - r, with the middle m, half
+        # length l and radius r of the capsule, and the centre c, rotation R and half sides h.
+        shape, rotation, centre = self._by_coal[pair][box_side]
+        box = placed[self._frame[pair, box_side]]
         away = axes.mean(2) - (box.position + box.rotation @ centre)[:, None]
         outside = np.maximum(
             np.abs(away @ (box.rotation @ rotation)) - np.array(shape.halfSide), 0.0
         )
         reach = 0.5 * np.linalg.norm(axes[:, :, 1] - axes[:, :, 0], axis=-1)
-        min_value = np.linalg.norm(outside, axis=-1) - reach - self._radii[numbers, 1 - side]
+        min_value = np.linalg.norm(outside, axis=-1) - reach - self._radii[pairs, 1 - box_side]
         near: NDArray[np.bool_] = min_value < self.margin + GRADIENT_DISTANCE
         return near
 
-    def _measure(
-        self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
+    def _measure_with_coal(
+        self, slices: Slices, pair: int, steps: NDArray[np.intp], distance: Matrix,
         normal: Matrix, on_a: Matrix, on_b: Matrix,
     ) -> None:  # fmt: skip
-        """Measure one of n pairs of solids with coal, and write the results to four arrays.
-
-        Args:
-            slices: Poses of all frames at s time steps.
-            number: Index of the pair.
-            rows: Indices of the time steps at which the pair is measured.
-            distance: Array for the distances, (s, n) [m].
-            normal: Array for the unit vectors from the second to the first solid, (s, n, 3).
-            on_a: Array for the closest points on the first solid, (s, n, 3).
-            on_b: Array for the closest points on the second solid, (s, n, 3).
-        """
+        """Write distance, (s, n) [m], normal, (s, n, 3), and closest points, (s, n, 3)."""
         request, result = coal.DistanceRequest(), coal.DistanceResult()
-        solids, of_coal = self.pairs[number], self._by_coal[number]
-        for row in rows.tolist():
+        solids, of_coal = self.pairs[pair], self._by_coal[pair]
+        for step in steps.tolist():
             placed = []
             for solid, (shape, rotation_step, centre) in zip(solids, of_coal):
                 frame = slices.frames[solid.frame]
-                rotation, position = frame.rotation[row], frame.position[row]
+                rotation, position = frame.rotation[step], frame.position[step]
                 placed += [
                     shape,
                     coal.Transform3s(rotation @ rotation_step, position + rotation @ centre),
                 ]
             result.clear()
-            distance[row, number] = coal.distance(*placed, request, result)
-            on_a[row, number] = result.getNearestPoint1()
-            on_b[row, number] = result.getNearestPoint2()
-            normal[row, number] = -result.normal  # The normal of coal points from a to b.
+            distance[step, pair] = coal.distance(*placed, request, result)
+            on_a[step, pair] = result.getNearestPoint1()
+            on_b[step, pair] = result.getNearestPoint2()
+            normal[step, pair] = -result.normal  # The normal of coal points from a to b.
 
 
-def _points_of(
+def _unique_axis_ends(
     pairs: Sequence[tuple[PathSolid, PathSolid]], frames: Sequence[str]
 ) -> tuple[list[Matrix], NDArray[np.intp]]:
-    """Return the ends of the capsule axes of n pairs of solids, without duplicates.
-
-    Args:
-        pairs: Pairs of solids.
-        frames: Names of the frames of these solids.
-
-    Returns:
-        Ends in each frame, (k, 3) per frame. Indices into the sequence of all ends, (n, 2, 2), for
-        both ends of both solids of each pair.
-    """
+    """Return axis ends by frame, (k, 3), and the indices of both ends of each pair, (n, 2, 2)."""
     known: dict[str, dict[tuple[float, ...], int]] = {frame: {} for frame in frames}
     for pair in pairs:
         for solid in pair:
@@ -273,23 +232,14 @@ def _points_of(
     return points, np.array(ends, dtype=np.intp).reshape(-1, 2, 2)
 
 
-def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -> Matrix:
-    r"""Return the Jacobian of the speed of points of a frame along a direction, (k, d).
-
-    .. math:: n^T (v + \omega \times r) = n^T v + (r \times n)^T \omega.
-
-    Here n is the direction, r the point relative to the origin of the frame, and :math:`v, \omega`
-    are the velocities of the frame.
-
-    Args:
-        placed: Poses and Jacobians of the frame at all time steps.
-        rows: Indices of the k time steps to evaluate.
-        points: Points in the world at these time steps, (k, 3).
-        normal: Directions n in the world at these time steps, (k, 3).
-    """
-    arm = points - placed.position[rows]
-    both = np.concatenate([normal, np.cross(arm, normal)], 1)
-    rate: Matrix = (both[:, None] @ placed.jacobian[rows])[:, 0]
+def _speed_jacobian(
+    placed: Placement, steps: np.ndarray, points: Matrix, direction: Matrix
+) -> Matrix:
+    """Return the Jacobian of the speed of frame points along directions, (k, d)."""
+    # n^T (v + w x r) = n^T v + (r x n)^T w, with the direction n.
+    arm = points - placed.position[steps]
+    both = np.concatenate([direction, np.cross(arm, direction)], 1)
+    rate: Matrix = (both[:, None] @ placed.jacobian[steps])[:, 0]
     return rate
 
 

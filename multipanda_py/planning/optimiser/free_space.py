@@ -31,8 +31,8 @@ BETWEEN_TOLERANCE = 1e-3
 def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violation, ...]:
     """Return the distance constraints that are violated between the time steps of a path.
 
-    Between time steps, variables are interpolated, and half of each required distance suffices.
-    ``each`` is the number of time steps of a phase.
+    There, half of each required distance suffices. ``each`` is the number of time steps of a
+    phase.
     """
     distances = [term for term in terms if isinstance(term.objective, Distance)]
     frames = dict.fromkeys(name for term in distances for name in term.objective.frames)
@@ -85,10 +85,9 @@ different distances."""
 
 
 def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
-    """Return a fast test of the distance constraints of a problem.
+    """Return a fast test of the distance constraints of a problem; None without constraints.
 
-    Return None if there are no such constraints, or a movable object is not fixed to a gripper
-    along the whole path.
+    It is also None if a movable object is not fixed to a gripper along the whole path.
     """
     every = (min(term.first for term in terms), max(term.last for term in terms))
     selected = [term for term in terms if not (term.is_cost or term.order)]
@@ -128,7 +127,9 @@ class FreeSpace:
         self._model = pin.Model()
         self._slices: list[slice] = []
         for arm in scene.arms:
-            self._model = pin.appendModel(self._model, _named(scene, arm), 0, pin.SE3.Identity())
+            self._model = pin.appendModel(
+                self._model, _model_with_arm_prefix(scene, arm), 0, pin.SE3.Identity()
+            )
             self._slices.append(scene.columns[arm])
         # The joints have the same order as in the variables of the scene.
         self.n = self._model.nq
@@ -149,7 +150,7 @@ class FreeSpace:
                 of.append(distance.of)
         self._solids = self._geometry.createData()
         self._margins, self._of = np.array(margins), of
-        self._require(1.0, DISTANCE_TOLERANCE)
+        self._set_required_distances(1.0, DISTANCE_TOLERANCE)
 
     def _add(self, solid: PathSolid, number: int) -> int:
         rotation, centre = frame_of(solid)
@@ -171,12 +172,9 @@ class FreeSpace:
         geometry = pin.GeometryObject(str(number), joint, on * placed, shape_of(solid))
         return int(self._geometry.addGeometryObject(geometry))
 
-    def _require(self, fraction: float, tolerance: float) -> None:
-        """Set the required distance of each pair to ``fraction * margin - tolerance`` [m].
-
-        With a positive margin, it is at least :data:`MIN_START_DISTANCE`. A negative margin is not
-        multiplied by ``fraction``.
-        """
+    def _set_required_distances(self, fraction: float, tolerance: float) -> None:
+        # Positive margins stay at least MIN_START_DISTANCE; ``fraction`` does not change negative
+        # ones.
         margins = fraction * self._margins - tolerance
         apart = np.maximum(margins, np.minimum(self._margins, MIN_START_DISTANCE))
         margins = np.where(self._margins > 0.0, apart, self._margins - tolerance)
@@ -192,7 +190,7 @@ class FreeSpace:
         """
         other = copy(self)
         other._solids = self._geometry.createData()
-        other._require(fraction, tolerance)
+        other._set_required_distances(fraction, tolerance)
         return other
 
     def nearest(self, q: Vector) -> float:
@@ -251,8 +249,7 @@ class FreeSpace:
         return all(self.is_free(start + displacement * (k / count)) for k in fractions)
 
 
-def _named(scene: Scene, arm: str) -> Any:
-    """Return the model of an arm with frame and joint names that begin with its name."""
+def _model_with_arm_prefix(scene: Scene, arm: str) -> Any:
     model = scene.model(arm).copy()
     for number in range(1, len(model.frames)):
         model.frames[number].name = f"{arm}/{model.frames[number].name}"

@@ -147,8 +147,7 @@ class Axis(Objective):
         \theta = \operatorname{atan2}(|a \times d|, a \cdot d).
 
     Here a is the axis, d its desired direction, :math:`\theta` the angle between them, and u, v
-    are perpendicular to d. The error e has the length of the angle instead of its sine, so that it
-    is largest for the opposite direction. A cross product would be zero there.
+    are perpendicular to d.
 
     Args:
         frame: Name of the frame.

@@ -62,12 +62,11 @@ class _Tree:
     def is_full(self) -> bool:
         return len(self.parents) > MAX_NODES
 
-    def path_to(self, number: int) -> list[Vector]:
-        """Return the configurations from a node back to the root."""
+    def path_to(self, node: int) -> list[Vector]:
         result = []
-        while number >= 0:
-            result.append(self.nodes[number].copy())
-            number = self.parents[number]
+        while node >= 0:
+            result.append(self.nodes[node].copy())
+            node = self.parents[node]
         return result
 
 
@@ -82,9 +81,7 @@ def plan_sampled(
 ) -> Matrix | None:
     """Find a collision-free path between two configurations, straight or by RRT-Connect.
 
-    Straight paths are tried first, with all arms at once and one arm after another. RRT-Connect
-    follows (Kuffner and LaValle, ICRA 2000), and its corners are cut where possible (Geraerts and
-    Overmars, IJRR 2007).
+    Sources: Kuffner and LaValle, ICRA 2000; Geraerts and Overmars, IJRR 2007 (short cuts).
 
     Args:
         space: Test of distances.
@@ -100,15 +97,14 @@ def plan_sampled(
     """
     if not (space.is_free(start) and space.is_free(end)):
         return None
-    for corners in _simple(start, end, parts):
+    for corners in _straight_paths(start, end, parts):
         if all(space.is_segment_free(a, b, CHECK_STEP) for a, b in itertools.pairwise(corners)):
             return np.array(corners)
     result = _connect(space, start, end, bounds, rng, until)
     return None if result is None else _cut(space, result, rng)
 
 
-def _simple(start: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vector]]:
-    """Yield the straight path, and paths on which the arms move one after another."""
+def _straight_paths(start: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vector]]:
     yield [start, end]
     for order in (parts, parts[::-1]) if len(parts) > 1 else ():
         corners = [start]
@@ -131,10 +127,12 @@ def _connect(
     is_turned, drawn = False, 0
     while not (first.is_full or second.is_full) and processor_time() < until:
         drawn += 1
-        here = _reach(space, first, _sample(start, end, bounds, drawn, rng), at_once=False)
+        here = _grow_tree(
+            space, first, _sample_near_line(start, end, bounds, drawn, rng), up_to_obstacle=False
+        )
         if here is not None:
             q = first.nodes[here]
-            there = _reach(space, second, q, at_once=True)
+            there = _grow_tree(space, second, q, up_to_obstacle=True)
             if there is not None and np.array_equal(second.nodes[there], q):
                 path = [*first.path_to(here)[::-1], *second.path_to(there)[1:]]
                 return path[::-1] if is_turned else path
@@ -142,26 +140,23 @@ def _connect(
     return None
 
 
-def _sample(
-    start: Vector, end: Vector, bounds: tuple[Vector, Vector], drawn: int, rng: np.random.Generator
+def _sample_near_line(
+    start: Vector,
+    end: Vector,
+    bounds: tuple[Vector, Vector],
+    n_samples: int,
+    rng: np.random.Generator,
 ) -> Vector:
-    """Return a random configuration near the straight path, (n,) [rad, m].
-
-    The range around the path grows with the number of samples so far, ``drawn``.
-    """
     lower, upper = bounds
     middle = start + rng.uniform() * (end - start)
-    width = min(1.0, 0.2 + drawn / FULL_RANGE_SAMPLES)
+    # The range around the straight path grows with the number of samples.
+    width = min(1.0, 0.2 + n_samples / FULL_RANGE_SAMPLES)
     q: Vector = middle + width * rng.uniform(lower - middle, upper - middle)
     return q
 
 
-def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | None:
-    """Add a collision-free edge to a search tree, towards a configuration.
-
-    With ``at_once``, add edges up to the configuration or an obstacle. Return the index of the
-    last new node; None if no edge was free.
-    """
+def _grow_tree(space: FreeSpace, tree: _Tree, q: Vector, *, up_to_obstacle: bool) -> int | None:
+    """Return the index of the last new node; None if no edge was free."""
     number, grown = tree.nearest(q), None
     while not tree.is_full:
         here = tree.nodes[number]
@@ -171,7 +166,7 @@ def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | 
         if not space.is_segment_free(here, new, CHECK_STEP):
             break
         number = grown = tree.add(new, number)
-        if size <= MAX_EDGE or not at_once:
+        if size <= MAX_EDGE or not up_to_obstacle:
             break
     return grown
 
@@ -224,9 +219,8 @@ def find_path(
 ) -> Solution:
     """Find a path around obstacles, also to goals that are far away.
 
-    The search first finds a configuration for the end of every phase. It then optimises several
-    initial paths through them. If bodies come too close between time steps, it doubles the number
-    of time steps.
+    Several initial paths through configurations at the phase ends are optimised. If bodies come
+    too close between time steps, the number of time steps is doubled.
 
     Args:
         problem: Problem to solve.
@@ -255,18 +249,18 @@ def find_path(
     for number in range(tries):
         left = replace(settings, time=max(until - processor_time(), 0.0))
         if number % 2 or not known:
-            ends = _phase_ends(problem, space, rng, bool(number), left)
+            ends = _find_phase_ends(problem, space, rng, bool(number), left)
             if isinstance(ends, list):
-                known.append((_travel(problem.scene, ends), ends))
+                known.append((_travel_time(problem.scene, ends), ends))
             elif not known:
                 return ends
         _, ends = min(known, key=lambda one: one[0]) if number % 2 == 0 else known[-1]
-        start = None if space is None else _around(problem, space, ends, rng, until)
+        start = None if space is None else _collision_free_path(problem, space, ends, rng, until)
         if start is None:
-            start = _initial_path(problem, ends, rng if number > 1 else None)
+            start = _path_through(problem, ends, rng if number > 1 else None)
         left = replace(settings, time=max(until - processor_time(), 0.0))
         path = _solve(problem, space, start, left)
-        path = _clear(problem, space, path, until, settings)
+        path = _refine_between_steps(problem, space, path, until, settings)
         if path.is_feasible:
             return path
         if best is None or path.worst < best.worst:
@@ -276,27 +270,14 @@ def find_path(
     return best if best is not None else problem.solve(settings)
 
 
-def _phase_ends(
+def _find_phase_ends(
     problem: Problem,
     space: FreeSpace | None,
     rng: np.random.Generator,
-    from_scratch: bool,
+    random_starts: bool,
     settings: SolverSettings,
 ) -> list[Vector] | Solution:
-    """Search for the variables at the end of each phase.
-
-    Args:
-        problem: Problem with the goals.
-        space: Fast test of distances; None to use only the solver.
-        rng: Random generator.
-        from_scratch: True to start each search at a random configuration, False to start it at the
-            end of the previous phase.
-        settings: Tolerance, iterations and time of each search.
-
-    Returns:
-        Variables at the end of each phase, (d,) each. If a search fails, an infeasible solution
-        with the violations at the end of that phase.
-    """
+    """Return the variables at the end of each phase, (d,) each, or an infeasible solution."""
     scene, x = problem.scene, problem.scene.start
     ends: list[Vector] = []
     for phase in range(problem.phases):
@@ -306,7 +287,7 @@ def _phase_ends(
             for term in problem.terms
             if term.order == 0 and term.first <= last < term.last
         ]
-        start = random_slice(scene, rng) if from_scratch else x
+        start = random_slice(scene, rng) if random_starts else x
         goals = None if space is None else tool_goals(scene, terms)
         quick = None
         if space is not None and goals is not None:
@@ -326,7 +307,7 @@ def _phase_ends(
             ends += [x] * (problem.phases - len(ends))
             return Solution(
                 scene,
-                _initial_path(problem, ends, None),
+                _path_through(problem, ends, None),
                 problem.period * np.arange(1.0, problem.slices + 1.0),
                 False,
                 tuple(replace(one, phase=phase, step=last) for one in phase_ends.violations),
@@ -338,28 +319,16 @@ def _phase_ends(
     return ends
 
 
-def _travel(scene: Scene, ends: list[Vector]) -> float:
-    """Return the time from the start through the ends of all phases at maximum speeds [s].
-
-    Args:
-        scene: Scene with the start and the maximum joint speeds.
-        ends: Variables at the end of each phase, (d,) each.
-    """
+def _travel_time(scene: Scene, ends: list[Vector]) -> float:
     paths = np.abs(np.diff([scene.start, *ends], axis=0)) / scene.velocity
     return float(paths.max(axis=1).sum())
 
 
-def _initial_path(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) -> Matrix:
-    r"""Return a path from the start through the ends of all phases, with stops there, (T, d).
-
-    .. math:: x = x_0 + w (x_1 - x_0) + 4 w (1 - w) \Delta, \qquad
-        w = 10 s^3 - 15 s^4 + 6 s^5
-
-    Here :math:`x_0, x_1` are the variables at the start and end of a phase, and s is its time
-    fraction. The random detour :math:`\Delta` is zero if ``rng`` is None.
-    """
+def _path_through(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) -> Matrix:
+    """Return a path, (T, d), with stops at the phase ends, and random detours with ``rng``."""
     scene, path = problem.scene, []
-    w = _rest_to_rest(problem.each)[:, None]
+    # x = x_0 + w (x_1 - x_0) + 4 w (1 - w) aside
+    w = _rest_to_rest_fractions(problem.each)[:, None]
     for start, end in zip([scene.start, *ends[:-1]], ends):
         aside = np.zeros(scene.size)
         if rng is not None:
@@ -369,13 +338,10 @@ def _initial_path(problem: Problem, ends: list[Vector], rng: np.random.Generator
     return result
 
 
-def _around(
+def _collision_free_path(
     problem: Problem, space: FreeSpace, ends: list[Vector], rng: np.random.Generator, until: float
 ) -> Matrix | None:
-    """Return a collision-free path through the ends of all phases, (T, d).
-
-    Return None if none is found before this thread reaches the processor time ``until`` [s].
-    """
+    """Return a path, (T, d); None if none is found before the processor time ``until`` [s]."""
     scene, path = problem.scene, []
     parts = [scene.columns[arm] for arm in scene.arms]
     n = parts[-1].stop
@@ -384,13 +350,12 @@ def _around(
         corners = plan_sampled(space, start[:n], end[:n], bounds, parts, rng, until)
         if corners is None:
             return None
-        path.append(along(corners, _rest_to_rest(problem.each)))
+        path.append(along(corners, _rest_to_rest_fractions(problem.each)))
     return space.with_attached_objects(np.concatenate(path))
 
 
-def _rest_to_rest(count: int) -> Vector:
-    """Return completed fractions of a motion from rest to rest at ``count`` equal time steps."""
-    s = np.arange(1, count + 1) / count
+def _rest_to_rest_fractions(n_steps: int) -> Vector:
+    s = np.arange(1, n_steps + 1) / n_steps
     fractions: Vector = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
     return fractions
 
@@ -406,27 +371,14 @@ def _solve(
     return problem.solve(settings, start=result.path)
 
 
-def _clear(
+def _refine_between_steps(
     problem: Problem,
     space: FreeSpace | None,
     result: Solution,
     until: float,
     settings: SolverSettings,
 ) -> Solution:
-    """Refine a path until bodies keep their distances also between its time steps.
-
-    While bodies are too close there, the number of time steps is doubled and the path optimised.
-
-    Args:
-        problem: Problem that the path solves.
-        space: Fast test of distances; None to use only :func:`.too_close`.
-        result: Path to refine. An infeasible path is returned unchanged.
-        until: Processor time of this thread after which the refinement ends [s].
-        settings: Tolerance, iterations and time of the search.
-
-    Returns:
-        Refined path; infeasible if bodies are still too close.
-    """
+    """Return the refined path; infeasible if bodies are still too close between time steps."""
     if not result.is_feasible:
         return result
     spared = None if space is None else space.sparing(BETWEEN_FRACTION, BETWEEN_TOLERANCE)

@@ -25,8 +25,8 @@ class Problem:
     """Path optimisation problem with its costs and constraints.
 
     A path consists of phases, and a phase of slices (time steps). A slice has the variables of all
-    arms and movable objects at one time, see :class:`.Scene`. The path starts at rest at
-    ``scene.start``, time 0. This start is not a slice: slice 0 is at the time ``period``.
+    arms and movable objects, see :class:`.Scene`. The path starts at rest at ``scene.start``,
+    time 0. Slice 0 is at the time ``period``.
 
     Args:
         scene: Arms and objects.

@@ -107,11 +107,11 @@ class Scene:
     .. math:: x = (q_1, \ldots, q_N, p_1, w_1, \ldots).
 
     q are the joint positions of the arms. Each movable object has a position p in the world [m]
-    and a rotation vector w [rad]. Its orientation is :math:`R = R_0 \exp [w]_\times`, with the
-    initial orientation :math:`R_0`. Rotations in one plan must stay below a full turn.
+    and a rotation vector w [rad] with less than a full turn. Its orientation is
+    :math:`R = R_0 \exp [w]_\times`, with the initial orientation :math:`R_0`.
 
-    Names of frames are ``world``, names of objects, and names given to :meth:`add_frame`. The
-    arm ``left`` has the controlled frame ``left/tool``, and link frames such as ``left/link7``.
+    Frames are ``world``, objects, frames of :meth:`add_frame`, the controlled frame ``left/tool``
+    of the arm ``left``, and its links such as ``left/link7``.
 
     Args:
         arms: Descriptions of the arms, with their bases in the world.

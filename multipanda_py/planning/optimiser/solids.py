@@ -109,7 +109,7 @@ def pairs_between(
 ) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
-    The feature ``collision_avoidance`` measures the same pairs. Excluded are neighbouring links, a
+    The feature ``collision_avoidance`` measures the same pairs. It ignores neighbouring links, a
     held object and the last links of its arm, base links of two arms with a common base, and pairs
     in which no solid moves.
 

@@ -105,7 +105,7 @@ class Solution:
 
 
 def processor_time() -> float:
-    """Return the processor time of the calling thread [s]. Load of the machine does not count."""
+    """Return the processor time of the calling thread [s]."""
     return time.thread_time()
 
 
@@ -223,7 +223,7 @@ MAX_STALLED_ROUNDS = 3
 
 
 @dataclass(eq=False)
-class _Point:
+class _Iterate:
     """Iterate of the solver: a path, and the values of all costs and constraints for it."""
 
     path: Matrix
@@ -247,17 +247,13 @@ class _PathSearch:
         self.kinematics = Kinematics(self.scene, frames)
         self.equations = NormalEquations(self.slices, self.scene.size, order)
 
-    def evaluate(self, path: Matrix) -> _Point:
+    def evaluate(self, path: Matrix) -> _Iterate:
         slices = self.kinematics.forward_kinematics(np.concatenate([self.before, path]))
         before = len(self.before)
-        return _Point(path, [term.evaluate(slices, before) for term in self.terms])
+        return _Iterate(path, [term.evaluate(slices, before) for term in self.terms])
 
-    def pushes(self, point: _Point) -> list[Matrix]:
-        """Return, for each term, values whose weighted squares form the augmented Lagrangian.
-
-        For a cost, they are the residuals. For a constraint, they are the amounts by which
-        residual + multiplier / penalty is outside the bounds.
-        """
+    def pushes(self, point: _Iterate) -> list[Matrix]:
+        """Return the residuals of costs, and the shifted bound violations of constraints."""
         pushes = []
         for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
             if not term.is_cost:
@@ -265,17 +261,14 @@ class _PathSearch:
             pushes.append(residual)
         return pushes
 
-    def value(self, point: _Point) -> float:
+    def value(self, point: _Iterate) -> float:
         return 0.5 * sum(
             (1.0 if term.is_cost else self.penalty) * float(np.vdot(push, push))
             for term, push in zip(self.terms, self.pushes(point))
         )
 
-    def step(self, point: _Point, damping: float) -> tuple[Matrix | None, Matrix]:
-        """Return the Gauss-Newton step and the gradient, (T, d) each.
-
-        The step is None if the normal equations are singular.
-        """
+    def step(self, point: _Iterate, damping: float) -> tuple[Matrix | None, Matrix]:
+        """Return the Gauss-Newton step (None if singular) and the gradient, (T, d) each."""
         equations = self.equations
         equations.clear()
         for term, push, (_, jacobian) in zip(self.terms, self.pushes(point), point.values):
@@ -283,11 +276,10 @@ class _PathSearch:
             equations.add(term, push, jacobian, weight * np.ones_like(push))
         return equations.solve(damping), equations.gradient
 
-    def start(self, point: _Point) -> None:
+    def start(self, point: _Iterate) -> None:
         self.multipliers = [np.zeros_like(residual) for residual, _ in point.values]
 
-    def violation(self, point: _Point) -> float:
-        """Return the largest violation of a constraint component, in the unit of its objective."""
+    def violation(self, point: _Iterate) -> float:
         return max(
             (
                 float(np.abs(term.outside(residual)).max(initial=0.0)) / term.scale
@@ -297,8 +289,7 @@ class _PathSearch:
             default=0.0,
         )
 
-    def update_multipliers(self, point: _Point, factor: float) -> None:
-        """Update the multipliers, and increase the penalty by a factor."""
+    def update_multipliers(self, point: _Iterate, factor: float) -> None:
         for number, (term, push) in enumerate(zip(self.terms, self.pushes(point))):
             if not term.is_cost:
                 self.multipliers[number] = self.penalty * push
@@ -320,9 +311,8 @@ def solve(
         \left(r + \frac{\lambda}{\mu} - [r + \frac{\lambda}{\mu}]_l^u\right)^2.
 
     :math:`r_c` are the residuals of costs, r those of constraints, and :math:`[\,]_l^u` clips them
-    to their bounds. Gauss-Newton steps with constant multipliers :math:`\lambda` and penalty
-    :math:`\mu` continue until a step is short. Then :math:`\lambda` is updated, and :math:`\mu`
-    increases if violations have not decreased enough.
+    to their bounds. Gauss-Newton steps alternate with updates of the multipliers :math:`\lambda`
+    and the penalty :math:`\mu`.
 
     Args:
         scene: Scene, which defines the d variables.
@@ -345,7 +335,7 @@ def solve(
             break
         iterations += 1
         value = search.value(point)
-        point, moved, damping = _advance(search, point, damping)
+        point, moved, damping = _line_search_step(search, point, damping)
         # Long steps continue only while they decrease the value. If a goal is unreachable, steps
         # stay long without a decrease.
         if (
@@ -367,11 +357,10 @@ def solve(
     return _solution(search, point, period, each, settings, iterations, ended)
 
 
-def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point, float, float]:
-    """Return the next path, the largest change of a variable, and the next damping.
-
-    If no step reduces the augmented Lagrangian, return the same path and a change of 0.
-    """
+def _line_search_step(
+    search: _PathSearch, point: _Iterate, damping: float
+) -> tuple[_Iterate, float, float]:
+    """Return the next iterate, the largest change of a variable, and the next damping."""
     value = search.value(point)
     for _ in range(8):
         step, gradient = search.step(point, damping)
@@ -394,7 +383,7 @@ def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point
 
 
 def _solution(
-    search: _PathSearch, point: _Point, period: float, each: int, settings: SolverSettings,
+    search: _PathSearch, point: _Iterate, period: float, each: int, settings: SolverSettings,
     iterations: int, ended: Ended,
 ) -> Solution:  # fmt: skip
     violations = []
@@ -403,7 +392,7 @@ def _solution(
         if term.is_cost:
             cost += float(np.vdot(residual, residual))
             continue
-        violations += _violations(term, residual, each, settings.violation)
+        violations += _violations_by_unit(term, residual, each, settings.violation)
     violations.sort(key=lambda violation: -violation.amount)
     path = point.path
     path.flags.writeable = False
@@ -414,15 +403,9 @@ def _solution(
     )  # fmt: skip
 
 
-def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> list[Violation]:
-    """Return the largest violation of a constraint in each of its units, if above the tolerance.
-
-    Args:
-        term: Constraint.
-        residual: Residuals of the constraint at s time steps, (s, m).
-        each: Number of time steps of a phase.
-        tolerance: Tolerance of a violation, in its unit.
-    """
+def _violations_by_unit(
+    term: Term, residual: Matrix, steps_per_phase: int, tolerance: float
+) -> list[Violation]:
     off = np.abs(term.outside(residual)) / term.scale
     violations = []
     for unit in dict.fromkeys(term.units):
@@ -432,5 +415,7 @@ def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> li
             continue
         amount = np.linalg.norm(own[step]) if term.is_vector else own[step].max()
         at = term.first + int(step)
-        violations.append(Violation(term.name, term.bodies, at // each, at, float(amount), unit))
+        violations.append(
+            Violation(term.name, term.bodies, at // steps_per_phase, at, float(amount), unit)
+        )
     return violations

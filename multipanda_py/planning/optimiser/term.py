@@ -24,8 +24,7 @@ class Objective(ABC):
         \Delta^k \phi_t / \Delta t^k = \Delta t^{-k} \sum_j (-1)^j \binom{k}{j} \phi(x_{t-j}).
 
     :math:`\phi` has m components. :math:`x_t` are the variables at step t, and :math:`\Delta t` is
-    the time between steps. A problem minimises the difference of order k, or keeps it between
-    bounds.
+    the time between steps. A problem minimises or bounds the difference of order k.
 
     Attributes:
         order: Order k of the time derivative, 0 by default.
@@ -48,10 +47,7 @@ class Objective(ABC):
         return None
 
     def columns(self, scene: Scene) -> np.ndarray | None:
-        """Return the indices of the components among the variables.
-
-        Return None if the components are functions of the variables.
-        """
+        """Return the indices of variables that are the components; None for other components."""
         return None
 
     def check(self, scene: Scene) -> None:
@@ -146,9 +142,8 @@ class Term:
             before: Number of copies of the start, for differences at the first time steps.
 
         Returns:
-            Values r, (n, m). Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r at
-            step t with respect to the variables at step t - j. A term with ``columns`` returns
-            None for its Jacobians, because they are constant.
+            Values r, (n, m). Jacobians, (n, k + 1, m, d); None for a term with ``columns``. Entry
+            [t, j] is the derivative of r at step t by the variables at step t - j.
         """
         k, n = self.order, self.last - self.first
         rows = slice(before + self.first - k, before + self.last)

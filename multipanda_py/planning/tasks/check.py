@@ -75,9 +75,7 @@ def check_task(
 ) -> list[SubtaskCheck]:
     """Plan every subtask from the final state of the previous one. Nothing moves.
 
-    The check refuses unreachable goals, overlapping bodies, contact points inside another body,
-    forces that the joints cannot exert, and goals that a tool cannot reach because of friction. An
-    object that a tool drags ends at an unknown pose; later subtasks with it are not checked.
+    Subtasks with an object that a tool has dragged are not checked, because its pose is unknown.
 
     Args:
         config: Checked cell configuration.
@@ -103,7 +101,7 @@ def check_task(
     for subtask in task.subtasks:
         began = time.process_time()
         try:
-            state, words = _checked(config, task, subtask, state, moved)
+            state, words = _check_subtask(config, task, subtask, state, moved)
         except MultipandaError as error:
             raise TaskFailed(f"{subtask.name}: {error}") from None
         spent = time.process_time() - began
@@ -144,8 +142,7 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> WorldState:
     )
 
 
-def _pose_stiffness(config: CellConfig, controllet: str) -> Vector:
-    """Return the position stiffness of a controllet according to the cell file, (3,) [N/m]."""
+def _position_stiffness(config: CellConfig, controllet: str) -> Vector:
     spec = next(one for one in instance_specs(config) if one.name == controllet)
     return np.array(spec.initial_values()["position_stiffness"], float)[:3]
 
@@ -154,33 +151,25 @@ def _pose(frame: Placement) -> Pose:
     return Pose(frame.position[0], frame.rotation[0])
 
 
-def _checked(
-    config: CellConfig, task: TaskFile, subtask: Subtask, state: WorldState, moved: dict[str, str]
+def _check_subtask(
+    config: CellConfig,
+    task: TaskFile,
+    subtask: Subtask,
+    state: WorldState,
+    dragged_by: dict[str, str],
 ) -> tuple[WorldState, str]:
-    """Check one subtask.
-
-    Args:
-        config: Checked cell configuration.
-        task: Task of the subtask.
-        subtask: Subtask to check.
-        state: State of arms and objects before the subtask.
-        moved: Objects whose pose is unknown, each with the name of the subtask that dragged it.
-            Objects that this subtask drags are added.
-
-    Returns:
-        Expected state after the subtask, and the result of its planning as text.
-    """
+    """Return the expected state after the subtask, and the planning result as text."""
     mode = proposed_mode(subtask) or "optimization"
     points = task.points(subtask, config)
     concerned = {point.object_name for point in points}
     named = {name for goal in subtask.goals for name in (goal.base, goal.frame)}
-    lost = sorted((concerned | named) & moved.keys())
-    if lost and (mode != "force" or not subtask.goals or named & moved.keys()):
-        return state, f"not checked: the pose of {lost[0]} after {moved[lost[0]]} is unknown"
+    lost = sorted((concerned | named) & dragged_by.keys())
+    if lost and (mode != "force" or not subtask.goals or named & dragged_by.keys()):
+        return state, f"not checked: the pose of {lost[0]} after {dragged_by[lost[0]]} is unknown"
     if lost:
-        known = {name: pose for name, pose in state.object_poses.items() if name not in moved}
+        known = {name: pose for name, pose in state.object_poses.items() if name not in dragged_by}
         free = replace(state, object_poses=known)
-        plan = _led(config, [], subtask_goals(subtask, [], free), free)
+        plan = _plan_straight_paths(config, [], subtask_goals(subtask, [], free), free)
         _refuse_overlaps(config, subtask, [], [], plan, free)
         return replace(
             plan.end, object_poses=state.object_poses
@@ -192,13 +181,13 @@ def _checked(
             touch = subtask.model_copy(update={"force": 0.0, "approach_distance": 0.0})
             plan = _by_path(config, task, touch, [], subtask_goals(touch, points, state), state)
         else:
-            plan = _led(config, points, goals, state)
+            plan = _plan_straight_paths(config, points, goals, state)
             refuse_friction(
-                config, points, plan, subtask, _pose_stiffness(config, task.controllet)
+                config, points, plan, subtask, _position_stiffness(config, task.controllet)
             )
             for point in points:
                 if _is_dragged(config, point, goals):
-                    moved[point.object_name] = subtask.name
+                    dragged_by[point.object_name] = subtask.name
     else:
         pressed = points if mode == "hybrid" else []
         try:
@@ -206,7 +195,7 @@ def _checked(
         except PlanRejected:
             if subtask.on_failure.fallback != "force":
                 raise
-            plan = _led(config, points, goals, state)
+            plan = _plan_straight_paths(config, points, goals, state)
     if subtask.force:
         check_joint_torques(config, points, plan, subtask.force)
     _refuse_overlaps(config, subtask, points, goals, plan, state)
@@ -255,10 +244,9 @@ def _by_path(
     return plan_by_path(subtask, pressed, goals, state, config, settings, constraint)
 
 
-def _led(
+def _plan_straight_paths(
     config: CellConfig, points: list[ContactPoint], goals: list[GoalPose], state: WorldState
 ) -> SubtaskPlan:
-    """Return a plan of straight tool paths, with joint configurations along them."""
     plan = plan_by_poses(points, goals, state)
     scene = scene_of(config, state, ())
     problem = Problem(scene, 1, STRAIGHT_PATH_SLICES, max(plan.lead_time, 0.1))

@@ -67,9 +67,8 @@ def subtask_goals(
 ) -> list[GoalPose]:
     """Return the goals of a subtask, those from the task file first.
 
-    If the subtask has no force, each tool with a contact gets a goal as well. Its position is at
-    ``approach_distance`` outside the contact point, with the z axis of the tool along the inward
-    normal.
+    Without a force, each tool with a contact has a goal at ``approach_distance`` outside the
+    contact point, with its z axis along the inward normal.
     """
     result = list(_listed_goals(subtask, state))
     if subtask.force == 0.0:
@@ -203,9 +202,9 @@ def distance_constraints(
 ) -> list[Distance]:
     """Return the minimum distances of pairs of bodies during a subtask, as constraints.
 
-    A pair that starts closer than the clearance must keep half of its initial distance. Two
-    objects that start or end closer must keep half of the smaller distance. If a gripper may touch
-    an object, the links of its arm may come close to the object without overlap.
+    Pairs that start closer than the clearance must keep half of their initial distance, or of the
+    final one for two objects if it is smaller. Links may come close to an object that their
+    gripper may touch, without overlap.
 
     Args:
         scene: Scene in which only carried objects are movable.
@@ -218,7 +217,7 @@ def distance_constraints(
     ends = np.stack([scene.start, scene.configuration({}, desired.placed)])
     frames = dict.fromkeys(name for one in result for name in one.frames)
     there = Kinematics(scene, frames).forward_kinematics(ends)
-    return [selected for one in result for selected in _allowed(scene, one, there)]
+    return [selected for one in result for selected in _reduced_if_close(scene, one, there)]
 
 
 def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> bool:
@@ -252,25 +251,23 @@ def _pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> Iterator
         )
 
 
-def _allowed(scene: Scene, one: Distance, ends: Slices) -> Iterator[Distance]:
-    """Yield a distance constraint, reduced if its bodies are closer at the start or end.
-
-    Args:
-        scene: Arms and objects.
-        one: Distance constraint.
-        ends: Poses at the start, then at the end of a subtask. Pairs with an arm are tested only
-            at the start.
-    """
+def _reduced_if_close(scene: Scene, constraint: Distance, ends: Slices) -> Iterator[Distance]:
     # The end counts for a pair of objects, because goals determine their final poses. It does not
     # count for arms, because their final configurations are unknown.
-    has_objects_only = all(name in scene.objects for name in one.of)
-    values, _ = one.evaluate(ends if has_objects_only else ends.part(slice(0, 1)))
-    nearest = one.margin - float(values.max(initial=-np.inf))
-    if nearest >= one.margin:
-        yield one
-    elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.objects:
+    has_objects_only = all(name in scene.objects for name in constraint.of)
+    values, _ = constraint.evaluate(ends if has_objects_only else ends.part(slice(0, 1)))
+    nearest = constraint.margin - float(values.max(initial=-np.inf))
+    if nearest >= constraint.margin:
+        yield constraint
+    elif (
+        constraint.parts == "all"
+        and constraint.of[0] in scene.arms
+        and constraint.of[1] in scene.objects
+    ):
         for part in ARM_PARTS:  # A gripper near an object must not reduce the margin of the links.
-            yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), ends)
+            yield from _reduced_if_close(
+                scene, Distance(scene, *constraint.of, constraint.margin, part), ends
+            )
     else:
         min_value = 0.5 * nearest if nearest > 0.0 else nearest - PATH_OVERLAP
-        yield Distance(scene, *one.of, min_value, one.parts)
+        yield Distance(scene, *constraint.of, min_value, constraint.parts)

@@ -74,8 +74,6 @@ class SubtaskPlan:
     def points(self, arm: str, configuration: Vector) -> Matrix:
         """Return the trajectory of an arm, as for :meth:`.Cell.follow_trajectory`.
 
-        The difference of the measured from the planned start fades out along the path,
-
         .. math:: q_k + (q - q_0) (1 - s(t_k / T)).
 
         :math:`q_k` are the planned positions at the times :math:`t_k`, T is the duration, and s
@@ -218,10 +216,10 @@ def plan_by_path(
         touched |= {(point.arm, point.object_name) for point in points}
         desired = AllowedContacts(touched, placed, constraint.touching)
         distances = distance_constraints(scene, desired, constraint.clearance)
-    result = _search(problem, distances, settings)
+    result = _search_path(problem, distances, settings)
     if not result.is_feasible:
         raise PlanRejected(f"no path: {missed(result)}")
-    _check_force(subtask.force, points, scene, result)
+    _refuse_excess_torques(subtask.force, points, scene, result)
     tools = [arm + TOOL_SUFFIX for arm in scene.arms]
     frames = Kinematics(scene, tools).forward_kinematics(result.path[-1:]).frames
     end = WorldState(
@@ -247,14 +245,9 @@ def plan_by_path(
     )
 
 
-def _check_force(
-    force: float, points: Sequence[ContactPoint], scene: Scene, result: Solution
+def _refuse_excess_torques(
+    contact_force: float, points: Sequence[ContactPoint], scene: Scene, result: Solution
 ) -> None:
-    """Refuse a path on which a joint cannot exert the contact force [N].
-
-    Raises:
-        PlanRejected: If a torque limit is exceeded. The message contains joint, torque and time.
-    """
     frames = (
         Kinematics(scene, [point.arm + TOOL_SUFFIX for point in points])
         .forward_kinematics(result.path)
@@ -265,27 +258,20 @@ def _check_force(
         allowed = MAX_TORQUE_FRACTION * arm.limits.torque
         for number, jacobian in enumerate(jacobians):
             direction = result.pose(point.object_name, number).rotation @ point.inward
-            torque = np.abs(force * direction @ jacobian[:3, scene.columns[point.arm]])
+            torque = np.abs(contact_force * direction @ jacobian[:3, scene.columns[point.arm]])
             joint = int((torque / allowed).argmax())
             if torque[joint] > allowed[joint]:
                 raise PlanRejected(
-                    f"joint {joint + 1} of {point.arm}: a force of {force:g} N needs "
+                    f"joint {joint + 1} of {point.arm}: a force of {contact_force:g} N needs "
                     f"{torque[joint]:.2f} Nm at {result.times[number]:.2f} s, allowed "
                     f"{allowed[joint]:.2f} Nm"
                 )
 
 
-def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSettings) -> Solution:
-    """Find a path on which bodies keep their distances.
-
-    The first search ignores the distances. They become constraints if bodies are too close on its
-    path.
-
-    Args:
-        problem: Problem without distance constraints.
-        distances: Distances that bodies must keep.
-        settings: Limits of each search.
-    """
+def _search_path(
+    problem: Problem, distances: Sequence[Distance], settings: SolverSettings
+) -> Solution:
+    # The first search ignores the distances.
     result = problem.solve(settings)
     if not result.is_feasible or is_clear(distances, problem.scene, result.path):
         return result

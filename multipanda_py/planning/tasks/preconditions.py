@@ -112,7 +112,7 @@ def refuse_bodies_within(
             if goal.position is not None:
                 _refuse_point(scene, poses, pose.position, f"goal of {goal.frame}", touched)
             continue
-        for other, depth in _depths(scene, poses, goal.frame, pose):
+        for other, depth in _overlaps_with_others(scene, poses, goal.frame, pose):
             if depth > MAX_OBJECT_OVERLAP and other not in subtask.allowed_contacts:
                 raise TaskFailed(
                     f"{goal.frame} would overlap with {other} by {depth:.3f} m at its goal, "
@@ -181,14 +181,13 @@ def refuse_friction(
     .. math:: \lVert K_t^{-1} \rVert \mu f \le 0.95\, e_{max}.
 
     The left side is the position error of the tool by friction. :math:`K_t` is the position
-    stiffness perpendicular to the contact force f, and :math:`\mu` the friction coefficient.
-    :math:`e_{max}` is the position tolerance of the subtask. Tools with a planned path are not
-    checked.
+    stiffness perpendicular to the contact force f, :math:`\mu` the friction coefficient, and
+    :math:`e_{max}` the position tolerance of the subtask.
 
     Args:
         config: Checked cell configuration.
         points: Contact points of the subtask.
-        plan: Plan of the subtask.
+        plan: Plan of the subtask. Tools with a planned path are not checked.
         subtask: Subtask in mode ``force``.
         stiffness: Position stiffness of the controllet along the axes of the base, (3,) [N/m].
 
@@ -226,27 +225,20 @@ def _refuse_point(
     for name in scene.objects:
         if name in touched:
             continue
-        depth = -_distance(scene, name, poses.get(name), ball, at)
+        depth = -_signed_distance(scene, name, poses.get(name), ball, at)
         if depth > 0.0:
             raise TaskFailed(f"{description} would be {depth:.3f} m inside {name}")
 
 
-def _depths(
+def _overlaps_with_others(
     scene: Scene, poses: dict[str, Pose], name: str, pose: Pose
 ) -> Iterator[tuple[str, float]]:
-    """Yield every other object with its overlap with the object ``name`` [m]; negative if apart.
-
-    Args:
-        scene: Scene with all objects.
-        poses: Poses of the objects in the world, by name.
-        name: Name of an object.
-        pose: Pose of this object in the world.
-    """
+    """Yield name and overlap [m] of every other object; negative if apart."""
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)
     for other in scene.objects:
         if other != name:
-            yield other, -_distance(scene, other, poses.get(other), shape, at)
+            yield other, -_signed_distance(scene, other, poses.get(other), shape, at)
 
 
 def _placed(solid: object, pose: Pose) -> tuple[object, object]:
@@ -256,20 +248,13 @@ def _placed(solid: object, pose: Pose) -> tuple[object, object]:
     )
 
 
-def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
-    """Return the distance of a shape from an object [m]; negative if they overlap.
-
-    Args:
-        scene: Scene with the object.
-        name: Name of the object.
-        pose: Pose of the object in the world; None for its pose in ``scene``.
-        shape: Shape of the library coal.
-        at: Pose of the shape in the world, as a coal transform.
-    """
+def _signed_distance(
+    scene: Scene, name: str, pose: Pose | None, shape: object, shape_pose: object
+) -> float:
     obj = scene.objects[name]
     (solid,) = solids_of(scene, name)
     other, there = _placed(solid, pose or Pose(obj.position, obj.rotation))
     distance: float = coal.distance(
-        shape, at, other, there, coal.DistanceRequest(), coal.DistanceResult()
+        shape, shape_pose, other, there, coal.DistanceRequest(), coal.DistanceResult()
     )
     return distance

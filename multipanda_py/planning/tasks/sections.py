@@ -136,15 +136,13 @@ class ExecutionMode:
 def execution_mode(subtask: Subtask, mode: Mode, ablate: Part | None = None) -> ExecutionMode:
     """Return the planning and control mode of a subtask.
 
-    For an ablation study, a part of the control method (Özcan and Oguz, see
-    :class:`.OptimizationAugmented`) can be left out.
-
     Args:
         subtask: Subtask of a checked task.
         mode: Mode of the subtask without ablation.
-        ablate: Part to leave out; None for no ablation. Without ``force``, tools follow the same
-            plans without contact forces. Without ``plan``, tools press and follow straight paths.
-            Without ``hybrid``, tools first press, and then follow a plan without contact forces.
+        ablate: Part of the control method to leave out in an ablation study, or None. Without
+            ``force``, tools follow the same plans without contact forces. Without ``plan``, tools
+            press and follow straight paths. Without ``hybrid``, tools first press, and then follow
+            a plan without contact forces.
     """
     if ablate == "plan":
         return ExecutionMode("force", "force", mode != "optimization", subtask)

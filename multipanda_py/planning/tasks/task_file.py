@@ -24,7 +24,7 @@ CONTROLLET_TYPE = "optimization_augmented"
 
 
 def task_faults(contacts: dict[str, Contact], subtasks: list[Subtask]) -> Iterator[str]:
-    """Yield the errors of a task that do not depend on its cell."""
+    """Yield messages on errors of a task that do not depend on its cell."""
     count = Counter(subtask.name for subtask in subtasks)
     for name, number in count.items():
         if number > 1:
@@ -109,7 +109,7 @@ def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[st
 def cell_faults(
     law: str, contacts: dict[str, Contact], subtasks: list[Subtask], config: CellConfig
 ) -> Iterator[str]:
-    """Yield the errors of a task that depend on its cell.
+    """Yield messages on errors of a task that depend on its cell.
 
     Args:
         law: Name of the controllet that executes the task.

@@ -43,8 +43,7 @@ def contact_points(contact: Contact, obj: SceneObject) -> list[ContactPoint]:
     .. math:: p_{1,2} = c \pm h n, \qquad u_{1,2} = \mp n.
 
     n is the normal of the side, and h the half extent along it. c is the centre of the object plus
-    the offset of the contact. The forces of two grippers along :math:`u_{1,2}` lie on one line, so
-    they cause no torque on the object (antipodal grasp: Nguyen, Int. J. Robotics Research 1988).
+    the offset of the contact. Source: Nguyen, Int. J. Robotics Research 1988 (antipodal grasp).
 
     Raises:
         ConfigurationError: If the offset is too large for the side.
@@ -82,22 +81,15 @@ def half_extents(obj: SceneObject) -> Vector:
     return np.array([size[0], size[0], half])
 
 
-def _max_offset(obj: SceneObject, side: int, across: int, extent: float) -> float:
-    """Return the maximum offset of a contact from the centre of a side of an object [m].
-
-    Args:
-        obj: Object.
-        side: Axis of the object perpendicular to the side, 0 to 2.
-        across: Axis of the object along which the offset is measured, 0 to 2.
-        extent: Half extent of the object along the axis ``across`` [m].
-    """
-    if side == across:
+def _max_offset(obj: SceneObject, normal_axis: int, offset_axis: int, half_extent: float) -> float:
+    """Return the maximum offset of a contact from the centre of a side of an object [m]."""
+    if normal_axis == offset_axis:
         return 0.0
     if obj.shape == "box":
-        return extent
-    if obj.shape == "cylinder" and side == 2:  # A contact on a flat end.
-        return extent
-    if obj.shape in ("cylinder", "capsule") and across == 2:
+        return half_extent
+    if obj.shape == "cylinder" and normal_axis == 2:  # A contact on a flat end.
+        return half_extent
+    if obj.shape in ("cylinder", "capsule") and offset_axis == 2:
         return obj.size[1]
     return 0.0
 
@@ -155,10 +147,9 @@ class WorldState:
         Args:
             other: Expected state.
             objects: Names of the objects to compare.
-            moved: Maximum displacement of an object [m]. Ten times this value is the maximum
+            moved: Maximum displacement of an object [m]; ten times this value is the maximum
                 rotation [rad].
-            pressed: Contact points on which tools press. The positions of these tools on their
-                objects must match, too.
+            pressed: Contact points whose tools must keep their positions on the objects.
         """
         for name in objects:
             distance, angle = self.pose(name).distance(other.pose(name))

@@ -41,10 +41,8 @@ class CircularField:
 
     :math:`\hat v` is the direction of the velocity of the point relative to the obstacle, and d
     the distance from the surface. The current is c = n x b for the direction n to the centre and
-    the axis b. This corresponds to a charge in a magnetic field. F is perpendicular to
-    :math:`\hat v`, so it leads around the obstacle without changing the speed. Only the goal
-    changes the energy, and there are no local minima as in a potential field. The goal
-    :math:`x_g` attracts the point x, which has the velocity v, like a spring with bounded speed,
+    the axis b. The field leads around the obstacle without changing the speed. The goal
+    :math:`x_g` attracts the point x, which has the velocity v,
 
     .. math:: a = k_v\,(\nu \tfrac{k_p}{k_v}(x_g - x) - v), \quad
               \nu = \min(1, \tfrac{v_{max}}{|k_p/k_v\,(x_g - x)|}).
@@ -52,7 +50,7 @@ class CircularField:
     The factor :math:`\nu` limits the speed to :math:`v_{max}`.
 
     Sources: L. Singh et al. (ICRA 1996), S. Haddadin et al. (IFAC 2011), R. Laha et al. (IEEE T-RO
-    40, 2024). This class is the reactive part of the planner by Laha et al., for one agent.
+    40, 2024; reactive part of its planner, for one agent).
 
     Args:
         position: Initial position at rest, (3,) [m].
@@ -121,7 +119,7 @@ class CircularField:
 
 
 def _cross(a: Vector, b: Vector) -> Vector:
-    """Return a x b, ten times as fast as ``numpy.cross``."""
+    # Ten times as fast as numpy.cross.
     return np.array(
         [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
     )

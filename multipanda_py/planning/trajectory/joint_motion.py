@@ -51,8 +51,6 @@ def _let_go() -> None:
 def has_plan(ruckig: Ruckig, desired: InputParameter, plan: Trajectory) -> bool:
     """Compute a trajectory with ruckig and return True if it succeeds.
 
-    Ruckig reports some failures by a negative number, others by an exception.
-
     Args:
         ruckig: Trajectory generator.
         desired: Input of the generator.
@@ -86,12 +84,11 @@ class JointMotion:
     """Generator of the joint reference of one arm, continuous in position and velocity.
 
     A new motion can start at any time. The difference between the present reference and the start
-    of the new path (the offset) fades to zero along a quintic polynomial.
+    of the new path fades to zero along a quintic polynomial.
 
     - :meth:`follow`: quintic segments through timed points.
     - :meth:`go_to`: to rest at a configuration, by ruckig (Berscheid and Kröger, Robotics: Science
-      and Systems 2021). The path does not depend on :meth:`set_speed`. A reference above
-      this speed stops first.
+      and Systems 2021). A reference above the speed of :meth:`set_speed` stops first.
     - :meth:`stop`: to rest as fast as full acceleration and jerk allow.
 
     Args:
@@ -148,7 +145,7 @@ class JointMotion:
         return desired
 
     def _warm_up(self) -> None:
-        """Call all functions once, because each first call is slow."""
+        # The first call of each function is slow.
         points = np.zeros((2, 1 + 3 * self._n))
         points[:, 0] = 0.0, 1.0
         for _ in range(3):
@@ -173,55 +170,36 @@ class JointMotion:
         self.stop()
 
     def reset_to(self, q: Vector, dq: Vector) -> None:
-        """Set the reference to a measured state [rad, rad/s], (n,) each.
-
-        Call :meth:`follow`, :meth:`go_to` or :meth:`stop` next.
-        """
+        """Set the reference to a measured state [rad, rad/s], (n,) each, before a new motion."""
         self._state[:] = 0.0
         self.q[:], self.dq[:] = q, dq
 
     def stop(self) -> None:
         """Bring the reference to rest as fast as full acceleration and jerk allow."""
-        self._go(self._brake, self._state)
+        self._plan_with_ruckig(self._brake, self._state)
 
     def stop_from(self, q: Vector, dq: Vector) -> None:
-        """Plan a stop from a measured state [rad, rad/s], (n,) each.
-
-        The reference blends into this stop.
-        """
+        """Blend into a stop that is planned from a measured state [rad, rad/s], (n,) each."""
         start = self._start_state.reshape(3, self._n)
         start[0], start[1], start[2] = q, dq, 0.0
-        self._go(self._brake, self._start_state)
+        self._plan_with_ruckig(self._brake, self._start_state)
 
     def go_to(self, q: Vector) -> None:
         """Move to a configuration and come to rest there, (n,) [rad]."""
         self._ruckig_input.target_position = q.tolist()
-        if (np.abs(self.dq) <= self._speed).all() and self._can_brake():
-            self._go(self._ruckig_input, self._state)
+        if (np.abs(self.dq) <= self._speed).all() and self._can_stop_within_limits():
+            self._plan_with_ruckig(self._ruckig_input, self._state)
         else:
             self.stop()
             self._stops_first = True
 
-    def _can_brake(self) -> bool:
-        """Return True if all joints can stop before their position limits.
-
-        They brake with the acceleration and jerk that :meth:`set_speed` allows. Ruckig does not
-        check this.
-        """
+    def _can_stop_within_limits(self) -> bool:
+        # Ruckig does not check this.
         stoppable = can_stop(self.q, self.dq, self.ddq, self._lower, self._upper, *self._braking)
         return bool(stoppable.all())
 
-    def _go(self, desired: InputParameter, start: Vector) -> None:
-        """Plan a motion by ruckig and start it.
-
-        Args:
-            desired: Input of ruckig with goal and limits.
-            start: Joint state at the start of the motion, (3 n,): q, dq, ddq.
-
-        Raises:
-            ArithmeticError: If ruckig finds no plan.
-        """
-        q, dq, ddq = start.reshape(3, self._n).tolist()
+    def _plan_with_ruckig(self, desired: InputParameter, start_state: Vector) -> None:
+        q, dq, ddq = start_state.reshape(3, self._n).tolist()
         desired.current_position = q
         desired.current_velocity = dq
         desired.current_acceleration = ddq
@@ -233,7 +211,7 @@ class JointMotion:
         self._points, self._stops_first = None, False
         duration = self._plan.duration
         self.goal[:] = self._plan.at_time(duration)[0]
-        self._start(start, duration)
+        self._start_path(start_state, duration)
 
     def _finds(self, desired: InputParameter, synchronization: Synchronization) -> bool:
         desired.synchronization = synchronization
@@ -259,12 +237,11 @@ class JointMotion:
         self._points, self._count, self._stops_first = points, count, False
         self._segment_start = self._segment_end = 0.0
         self._next = 0
-        self._enter(start)
+        self._join_next_point(start)
         self.goal[:] = points[count - 1, 1 : 1 + self._n]
-        self._start(start, float(points[count - 1, 0]))
+        self._start_path(start, float(points[count - 1, 0]))
 
-    def _enter(self, start: Vector) -> None:
-        """Set the segment from the joint state ``start`` to the next point."""
+    def _join_next_point(self, start_state: Vector) -> None:
         points = self._points
         while points is not None and self._next < self._count:
             end = float(points[self._next, 0])
@@ -273,13 +250,13 @@ class JointMotion:
             self._next += 1
             if length > 0.0:
                 self._segment_end = end
-                self._segment.join(start, target, length)
+                self._segment.join(start_state, target, length)
                 return
-            start = target
+            start_state = target
 
-    def _start(self, start: Vector, duration: float) -> None:
-        """Start a path, and fade out the difference between the reference and the path."""
-        offset = subtract(self._state, start, self._offset_value)
+    def _start_path(self, start_state: Vector, duration: float) -> None:
+        # The difference between the reference and the new path fades out.
+        offset = subtract(self._state, start_state, self._offset_value)
         distance = float(np.abs(offset[: self._n]).max())
         rate = float(np.abs(offset[self._n : 2 * self._n]).max())
         self._blend_end = 0.0
@@ -318,25 +295,23 @@ class JointMotion:
         return pace(self._own_dq) if self.moving else 1.0
 
     def advance(self, period: float, pace: Callable[[Vector], float] = _full) -> None:
-        """Advance the reference by ``period`` [s].
+        """Advance the reference by one cycle.
 
         Args:
             period: Cycle time [s].
             pace: Function from a joint velocity, (n,) [rad/s], to the allowed fraction of this
                 velocity, 0 to 1. A fraction below 1 slows the motion down along the same path.
-                When the fraction rises, the motion gradually returns to its full speed.
         """
         if not self.moving:
             return
         self.rate = rate = min(pace(self._own_dq), self.rate + period / _RESUME_TIME)
-        self._move(rate * period)
+        self._advance_time(rate * period)
         self._own_dq[:] = self.dq
         if rate < 1.0:
             self.dq *= rate
             self.ddq *= rate * rate
 
-    def _move(self, period: float) -> None:
-        """Advance the time of the path by ``period`` [s], and evaluate the reference there."""
+    def _advance_time(self, period: float) -> None:
         self.time += period
         time, state = self.time, self._state
         if time >= self.duration:
@@ -344,7 +319,7 @@ class JointMotion:
             state[self._n :] = 0.0
             self.q[:] = self.goal
             if self._stops_first:
-                self._go(self._ruckig_input, state)
+                self._plan_with_ruckig(self._ruckig_input, state)
             return
         if time >= self._path_end:
             state[self._n :] = 0.0
@@ -353,7 +328,7 @@ class JointMotion:
             self.q[:], self.dq[:], self.ddq[:] = self._plan.at_time(time)
         else:
             while time > self._segment_end and self._next < self._count:
-                self._enter(self._points[self._next - 1, 1:])
+                self._join_next_point(self._points[self._next - 1, 1:])
             self._segment.sample(time - self._segment_start, state)
         if time < self._blend_end:
             add(state, self._offset.sample(time, self._offset_value), state)

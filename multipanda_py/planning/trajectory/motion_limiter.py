@@ -37,13 +37,9 @@ class MotionLimiter:
         v = \frac{q_w - q}{T}, \quad a = \frac{v - v'}{T}, \quad j = \frac{a - a'}{T}, \qquad
         |v| \le \dot q_{max}, \; |a| \le \ddot q_{max}, \; |j| \le \dddot q_{max}.
 
-    Here q is the last command, and :math:`v'` and :math:`a'` are its differences. In addition, the
-    joint must be able to stop within the position limits (:func:`.can_stop`). If a condition
-    fails, ruckig moves the command towards the desired position as fast as possible. If that would
-    not leave enough distance to stop, the command brakes. The limits therefore always hold.
-
-    Robots check differences (FCI documentation, and rate limiter of libfranka), ruckig plans
-    continuous motions. If a continuous motion keeps the limits, its differences keep them too.
+    Here q is the last command, and :math:`v'` and :math:`a'` are its differences. The joint must
+    also be able to stop within the position limits (:func:`.can_stop`). Otherwise ruckig moves the
+    command towards the desired position within all limits, or the command brakes.
 
     Args:
         limits: Joint limits of the arm.
@@ -121,9 +117,7 @@ class MotionLimiter:
         self._age = 1
 
     def correct(self, q: Vector, dq: Vector, ddq: Vector) -> None:
-        """Replace the last command by the executed one.
-
-        Unlike :meth:`start`, this does not replace the last desired positions.
+        """Replace the last command by the executed one, but keep the last desired positions.
 
         Args:
             q: Positions, (n,) [rad].
@@ -152,10 +146,7 @@ class MotionLimiter:
         return not (self.dq.any() or self.ddq.any())
 
     def follow(self, desired: Vector) -> None:
-        """Advance the command by one period towards desired positions, (n,) [rad].
-
-        The desired positions must be finite.
-        """
+        """Advance the command by one period towards finite desired positions, (n,) [rad]."""
         T, rate = self._period, self._rate
         if self.at_rest and not rate.any() and (desired == self.q).all():
             self.limited = False
@@ -165,22 +156,21 @@ class MotionLimiter:
         v = (desired - self.q) / T
         speed = (desired - self._desired) / (self._age * T)
         joins = np.abs(v - speed) <= self._catch
-        passed = self._accept(desired, v, (v - rate) / T, joins)
+        passed = self._accept_within_limits(desired, v, (v - rate) / T, joins)
         if self.limited:
-            self._apply(self._approach(desired, speed), passed)
+            self._set_command(self._step_to_positions(desired, speed), passed)
         self._desired[:] = desired
         self._age = 1
 
     def follow_rate(self, desired: Vector) -> None:
-        """Advance the command by one period towards desired velocities, (n,) [rad/s].
-
-        The desired velocities must be finite.
-        """
+        """Advance the command by one period towards finite desired velocities, (n,) [rad/s]."""
         T, bound = self._period, self._limits.velocity
         v = np.minimum(np.maximum(desired, -bound), bound)
-        passed = self._accept(self.q + T * v, v, (v - self._rate) / T, True)
+        passed = self._accept_within_limits(self.q + T * v, v, (v - self._rate) / T, True)
         if self.limited:
-            self._apply(self._aim(np.minimum(np.maximum(v, -self._max), self._max)), passed)
+            self._set_command(
+                self._step_to_velocities(np.minimum(np.maximum(v, -self._max), self._max)), passed
+            )
 
     def brake(self) -> None:
         """Advance the command by one period along the shortest stop."""
@@ -189,28 +179,19 @@ class MotionLimiter:
         if self.at_rest:
             self._rate[:] = self._change[:] = 0.0
             return
-        self._apply(self._brake(), None)
+        self._set_command(self._braking_step(), None)
         if np.abs(self.command[1:]).max() < _ROUNDED_REST:
             self.command[1:] = 0.0
 
-    def _accept(self, q: Vector, v: Vector, a: Vector, joins: bool | Joints) -> _Passed:
-        """Set desired positions as the command if every joint may move there within its limits.
-
-        Args:
-            q: Desired positions, (n,) [rad].
-            v: First differences of the positions, divided by the period, (n,) [rad/s].
-            a: Second differences of the positions, divided by the squared period, (n,)
-                [rad/s^2].
-            joins: Mask of the joints that may move. At other joints, v is far from the velocity
-                of the desired positions, which would cause overshoot. True for all joints.
-
-        Returns:
-            Mask of the joints that may move to their desired positions, (n,). Position, velocity
-            and acceleration of all joints at these positions, (3, n).
-        """
+    def _accept_within_limits(
+        self, q: Vector, v: Vector, a: Vector, may_move: bool | Joints
+    ) -> _Passed:
+        """Return a mask of accepted joints, (n,), and their q, dq and ddq, (3, n)."""
+        # v and a are differences of q. ``may_move`` excludes joints whose v is far from the
+        # velocity of the desired positions, which would cause overshoot.
         T = self._period
         motion = np.array((q, v + 0.5 * T * a, a))
-        may = self._may_stop(motion) & joins
+        may = self._can_stop_after(motion) & may_move
         may &= np.abs(v) <= self._velocity
         may &= np.abs(a) <= self._acceleration
         may &= np.abs(a - self._change) <= self._jerk * T
@@ -221,8 +202,7 @@ class MotionLimiter:
             self._last[:] = q
         return may, motion
 
-    def _may_stop(self, motion: Matrix) -> Joints:
-        """Return the mask of joints within speed limits that can stop before their ends, (n,)."""
+    def _can_stop_after(self, motion: Matrix) -> Joints:
         limits, (q, dq, ddq) = self._limits, motion
         # Speed after ddq has been reduced to zero at maximum jerk. It must keep the limits, too.
         after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))
@@ -232,12 +212,8 @@ class MotionLimiter:
             result &= after <= self._fastest(q, dq)
         return np.asarray(result & (after <= self._velocity))
 
-    def _approach(self, desired: Vector, speed: Vector) -> Matrix:
-        """Return one step of the fastest approach to moving positions, (3, n): q, dq and ddq.
-
-        The plan is relative to the desired positions, which move at the constant ``speed``. It
-        ends at rest relative to them.
-        """
+    def _step_to_positions(self, desired: Vector, speed: Vector) -> Matrix:
+        """Return q, dq and ddq after one period, (3, n)."""
         limits, ruckig_input, T, max_value = (
             self._limits,
             self._ruckig_input,
@@ -245,9 +221,10 @@ class MotionLimiter:
             self._max,
         )
         if self._catch_up is not None:
-            max_value = self._bound_correction(self._catch_up, speed)
+            max_value = self._set_approach_limits(self._catch_up, speed)
+        # The plan is relative to the desired positions, and ends at rest relative to them.
         moving = np.abs(speed) <= 0.9 * max_value
-        moving &= self._may_stop(np.array((desired, speed, 0.0 * speed)))
+        moving &= self._can_stop_after(np.array((desired, speed, 0.0 * speed)))
         speed *= moving
         goal = np.minimum(np.maximum(desired, limits.lower), limits.upper)
         # ``goal`` is the goal at the end of the period. At the start it was T * speed less.
@@ -262,27 +239,17 @@ class MotionLimiter:
         ruckig_input.max_velocity = np.maximum(up - speed, _MIN_SPEED).tolist()
         ruckig_input.min_velocity = np.minimum(-down - speed, -_MIN_SPEED).tolist()
         if not self._has_plan(ruckig_input):
-            return self._brake()
+            return self._braking_step()
         q, dq, ddq = map(np.array, self._plan.at_time(T))
-        return self._or_brake(np.array((q + goal, dq + speed, ddq)))
+        return self._brake_where_needed(np.array((q + goal, dq + speed, ddq)))
 
-    def _bound_correction(self, catch_up: float, speed: Vector) -> Vector:
-        """Set the acceleration and jerk limits with which ruckig approaches desired positions.
-
-        The limits are low if the desired positions are slower than ``catch_up``. While commands
-        are lost, a robot continues with the last acceleration, and would overshoot with a high
-        one.
-
-        Args:
-            catch_up: Maximum speed of the command towards desired positions [rad/s].
-            speed: Velocities of the desired positions, (n,) [rad/s].
-
-        Returns:
-            Maximum speeds of the approach, (n,) [rad/s].
-        """
+    def _set_approach_limits(self, catch_up: float, speed: Vector) -> Vector:
+        """Return the maximum speeds of the approach, (n,) [rad/s]."""
         limits, ruckig_input = self._limits, self._ruckig_input
         acceleration = np.maximum(np.abs(self.dq), catch_up) / _CORRECTION_TIME
         acceleration = np.minimum(acceleration, _LIMIT_FRACTION * limits.acceleration)
+        # While commands are lost, a robot continues with the last acceleration, and would
+        # overshoot with a high one.
         is_still = np.abs(speed) <= catch_up
         acceleration = np.where(is_still, acceleration, _LIMIT_FRACTION * limits.acceleration)
         jerk = np.where(
@@ -292,18 +259,15 @@ class MotionLimiter:
         ruckig_input.max_jerk = np.minimum(jerk, _LIMIT_FRACTION * limits.jerk).tolist()
         return np.minimum(self._max, np.maximum(np.abs(speed), catch_up))
 
-    def _aim(self, rate: Vector) -> Matrix:
-        """Return one step of the fastest approach to velocities [rad/s], (3, n)."""
+    def _step_to_velocities(self, rate: Vector) -> Matrix:
         result = self._to_rate(rate)
-        return self._brake() if result is None else self._or_brake(result)
+        return self._braking_step() if result is None else self._brake_where_needed(result)
 
-    def _or_brake(self, motion: Matrix) -> Matrix:
-        """Replace a step by braking for joints that could not stop after it."""
-        may = self._may_stop(motion)
-        return motion if may.all() else np.where(may, motion, self._brake())
+    def _brake_where_needed(self, motion: Matrix) -> Matrix:
+        may = self._can_stop_after(motion)
+        return motion if may.all() else np.where(may, motion, self._braking_step())
 
-    def _brake(self) -> Matrix:
-        """Return one step of the shortest stop, (3, n)."""
+    def _braking_step(self) -> Matrix:
         result = self._to_rate(np.zeros_like(self.q))
         if result is not None:
             return result
@@ -323,14 +287,7 @@ class MotionLimiter:
     def _has_plan(self, desired: InputParameter) -> bool:
         return has_plan(self._ruckig, desired, self._plan)
 
-    def _apply(self, motion: Matrix, passed: _Passed | None) -> None:
-        """Set the command to the state of the joints after one period.
-
-        Args:
-            motion: Position, velocity and acceleration after the period, (3, n).
-            passed: Result of :meth:`_accept`, which replaces ``motion`` for the joints in its
-                mask. None to use ``motion`` for all joints.
-        """
+    def _set_command(self, motion: Matrix, passed: _Passed | None) -> None:
         if passed is not None:
             motion = np.where(*passed, motion)
         v = (motion[0] - self.q) / self._period

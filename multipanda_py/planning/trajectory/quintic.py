@@ -55,9 +55,8 @@ class Quintic:
     .. math::
         q(t) = \sum_{k=0}^{5} c_k s^k, \qquad s = t / T
 
-    q(t) is the position of a joint, and T the duration. The joint states at both ends determine
-    the six coefficients :math:`c_k`. A joint state is an array of positions, velocities and
-    accelerations of n joints, (3 n,).
+    q(t) is the position of a joint, and T the duration. A joint state has the positions,
+    velocities and accelerations of n joints, (3 n,).
 
     Args:
         joints: Number of joints, n.

@@ -82,8 +82,7 @@ def complete(
     """Return the points of a trajectory with missing derivatives filled in.
 
     The path stays between the positions of successive points. Missing velocities are limited
-    central differences (van Leer, J. Computational Physics 1977). Missing derivatives are zero at
-    the first and last point, and where the motion reverses.
+    central differences (van Leer, J. Computational Physics 1977), with rest at both ends.
 
     Args:
         times: Increasing times, (n,) [s].

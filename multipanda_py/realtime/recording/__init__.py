@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logs of arms, recorded by a cell or by other tools: read as arrays, checked, plotted.
 
-:func:`read` reads a log of any supported format, or several logs of one experiment.
-:class:`ArmLog` is the input of identification, validation and plots. Modules are imported on first
-use, which keeps the recorder process small.
+:func:`read` reads one log of any supported format, or several logs of one experiment.
+:class:`ArmLog` is the input of identification, validation and plots.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["ArmLog", "Log", "Mark", "read"]
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name on first use (PEP 562)."""
+    """Import a public name on first use (PEP 562), which keeps the recorder process small."""
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

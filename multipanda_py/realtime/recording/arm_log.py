@@ -39,7 +39,7 @@ class ArmLog:
         robot: Name of the robot model, such as ``fr3``; None if unknown.
         joints: Joint names without the prefix of the arm, (j,).
         time: Robot time, strictly increasing, (n,) [s]. If several recordings were joined, later
-            ones are shifted in time where necessary.
+            ones may be shifted in time.
         q: Measured positions, (n, j) [rad; m for prismatic joints].
         dq: Measured velocities, (n, j) [rad/s].
         tau: Measured joint torques, (n, j) [Nm].
@@ -47,8 +47,7 @@ class ArmLog:
         gravity_in_tau: True if measured torques include gravity, as libfranka's ``tau_J`` and all
             logs of this package do.
         gravity_in_tau_commanded: True if commanded torques include gravity. Those of libfranka
-            (``tau_J_d``) and of this package exclude it. The column ``tau_gravity`` contains
-            gravity torques that the loop has added.
+            (``tau_J_d``) and of this package exclude it.
         columns: Other columns by name, each (n, ...), such as ``tau_ext``, ``target_pose`` or
             ``fault``; ``doc/rows.md`` lists all names.
         laws: Names of the controllets. The column ``owner`` contains indices into this tuple.
@@ -134,7 +133,7 @@ class ArmLog:
         return float(self.time[-1] - self.time[0])
 
     def gaps(self, longer_than: float | None = None) -> Matrix:
-        """Return the gaps, (m, 2): times of the samples before and after each gap [s].
+        """Return the times of the samples before and after each gap, (m, 2) [s].
 
         Args:
             longer_than: Minimum time between successive samples to count as a gap [s]; by default
@@ -146,9 +145,7 @@ class ArmLog:
         return np.stack([self.time[at], self.time[at + 1]], axis=1)
 
     def segments(self, longer_than: float | None = None, min_count: int = 1) -> list[slice]:
-        """Return the index ranges of samples without gaps, for filters with a constant period.
-
-        A range ends at each gap and at the end of each joined recording.
+        """Return the index ranges of samples without gaps; a joined recording also ends a range.
 
         Args:
             longer_than: Minimum length of a gap [s], as for :meth:`gaps`.
@@ -173,7 +170,7 @@ class ArmLog:
     def with_columns(
         self, columns: Mapping[str, NDArray[Any]], starts: tuple[int, ...] = (0,)
     ) -> ArmLog:
-        """Return a log of the same arm with the samples ``columns`` instead of its own.
+        """Return a log of the same arm with other samples.
 
         Args:
             columns: Arrays of equal length, by column name. ``time`` and ``q`` are required.
@@ -198,9 +195,8 @@ class ArmLog:
     def to_pandas(self) -> pd.DataFrame:
         """Return a table: ``time``, ``q1`` ... ``qj``, ``dq1`` ..., then all other columns.
 
-        A vector has one column per element, with its index from 1 at the end of the name. Elements
-        of a matrix are numbered in row-major order. The column ``law`` is the name of the
-        controllet that owns the arm.
+        A vector or matrix has one column per element, numbered from 1 in row-major order. The
+        column ``law`` is the name of the controllet that owns the arm.
         """
         from multipanda_py.registry import needed
 
@@ -219,9 +215,8 @@ class ArmLog:
 def joined(logs: list[ArmLog]) -> ArmLog:
     """Join several recordings of one arm to one log, in the given order.
 
-    If a recording does not begin after the end of the previous one, it is shifted in time. It then
-    begins one second after the previous one ends. Columns that are not in all recordings are
-    dropped.
+    A recording that does not begin after the end of the previous one is shifted to begin one
+    second later. Columns that are not in all recordings are dropped.
 
     Raises:
         LogError: If robots, joints or controllets differ, or only some torques include gravity or
@@ -290,7 +285,7 @@ class ArmFacts:
     Attributes:
         name: Name in the cell.
         robot: Name of the robot model.
-        joints: Joint names without prefix.
+        joints: Joint names without the prefix of the arm.
         gravity_in_base: Gravity in the base frame, (3,) [m/s^2].
         rotors_in_tau: True if measured torques include the torque that accelerates the rotors.
     """
@@ -314,7 +309,7 @@ def arm_log_of_records(
         records: Fields of the arm in n cycle records by name, (n, ...) each.
         cycles: Fields ``time`` and ``wake_ns`` of the same records, a structured array (n,).
         facts: Properties of the arm.
-        laws: Names of the controllets. The field ``owner`` contains indices into this tuple.
+        laws: Names of the controllets, by the index ``owner``.
 
     Raises:
         LogError: If there is no record.
@@ -327,8 +322,8 @@ def arm_log_of_records(
     is_new = (sensed == 0) | (sensed == cycles["wake_ns"])
     is_new[1:] &= (time[1:] != time[:-1]) | (sensed[1:] != sensed[:-1])
     selected = np.flatnonzero(is_new) if is_new.any() else np.array([0])
-    time, starts, increasing = _forward(time[selected])
-    selected = selected[increasing]
+    time, starts, is_selected = _with_increasing_time(time[selected])
+    selected = selected[is_selected]
     joints = len(facts.joints)
     result: dict[str, NDArray[Any]] = {"time": time}
     for name, values in records.items():
@@ -354,16 +349,9 @@ def arm_log_of_records(
     ).with_columns(result, starts)
 
 
-def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
-    """Remove samples with repeated times, and shift times so that they increase.
-
-    A time that decreases, for example after a reset of the simulation, begins a new recording. It
-    is shifted to begin one second after the previous recording.
-
-    Returns:
-        Times of the remaining samples, indices at which recordings begin, and a flag for each
-        original sample, True if it remains.
-    """
+def _with_increasing_time(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
+    # A time that decreases, such as after a reset of the simulation, begins a new recording. It is
+    # shifted to begin one second after the previous recording.
     step = np.diff(time)
     selected = np.concatenate([[True], step != 0.0])
     time = time[selected].copy()
@@ -381,7 +369,7 @@ def arm_logs(
     Args:
         rows: Cycle records in order, (n,).
         facts: Properties of the arms, in the order of the cell.
-        laws: Names of the controllets. The field ``owner`` contains indices into this tuple.
+        laws: Names of the controllets, by the index ``owner``.
 
     Raises:
         LogError: If there is no record.
@@ -395,7 +383,7 @@ def arm_logs(
 
 
 def arm_facts(config: CellConfig) -> list[ArmFacts]:
-    """Return the properties of the arms of a cell, in order."""
+    """Return the properties of the arms of a cell that their logs contain."""
     return [
         ArmFacts(
             name,

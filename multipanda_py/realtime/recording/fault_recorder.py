@@ -29,7 +29,7 @@ FAULT_LOGS_VARIABLE = "MULTIPANDA_FAULT_LOGS"
 def fault_folder(settings: RecorderConfig, cell: str) -> Path:
     """Return the folder of a cell's fault recordings, which may not exist yet.
 
-    The default is in the state folder of the XDG Base Directory Specification.
+    By default it is in the state folder of the XDG Base Directory Specification.
     """
     if settings.folder:
         return Path(settings.folder).expanduser() / cell
@@ -39,10 +39,7 @@ def fault_folder(settings: RecorderConfig, cell: str) -> Path:
 
 
 def records_faults(settings: RecorderConfig) -> bool:
-    """Return True if faults are to be recorded.
-
-    The cell file or the environment variable :data:`FAULT_LOGS_VARIABLE` can disable it.
-    """
+    """Return True unless cell file or :data:`FAULT_LOGS_VARIABLE` disables fault recordings."""
     return settings.faults and os.environ.get(FAULT_LOGS_VARIABLE, "").lower() not in (
         "off",
         "0",
@@ -92,7 +89,7 @@ class FaultSink:
     def add(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> None:
-        """Store cycle records in memory, and write those around a fault to its file.
+        """Store cycle records in memory, and write those around a fault to a file.
 
         Args:
             rows: Cycle records in order, (n,).
@@ -117,7 +114,7 @@ class FaultSink:
             self._ring.popleft()
 
     def keep_now(self, reason: str) -> None:
-        """Write the last seconds to a file even without a fault, unless a file is open already.
+        """Write the last seconds to a file without a fault, unless a file is open already.
 
         Args:
             reason: Reason in one word, which becomes part of the file name.
@@ -125,17 +122,17 @@ class FaultSink:
         if self._ring and self._sink is None:
             self._start(int(self._ring[-1][1][-1]), "cell", reason)
 
-    def finish(self, how_it_went: dict[str, str] | None = None) -> None:
-        """Complete and close the current file, if any.
+    def finish(self, end_metadata: dict[str, str] | None = None) -> None:
+        """Complete and close an open file.
 
         Args:
-            how_it_went: Metadata that are known only at the end, such as the number of lost
+            end_metadata: Metadata that are known only at the end, such as the number of lost
                 records.
         """
-        self._end(how_it_went)
+        self._end(end_metadata)
 
     def give_up(self) -> None:
-        """Close the current file without an index of its chunks, after a write error."""
+        """Close an open file without an index of its chunks, after a write error."""
         if self._sink is not None:
             self._sink.give_up()
             self._sink = None
@@ -160,7 +157,7 @@ class FaultSink:
                 inside = times >= time - self._before
                 self._sink.add(rows[inside], times[inside], events)
         except OSError as error:
-            self._complain(error)
+            self._report_write_error(error)
 
     def _write(self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage]) -> None:
         if self._sink is None:
@@ -169,20 +166,20 @@ class FaultSink:
         try:
             self._sink.add(rows[inside], times[inside], events)
         except OSError as error:
-            self._complain(error)
+            self._report_write_error(error)
 
-    def _end(self, how_it_went: dict[str, str] | None = None) -> None:
+    def _end(self, end_metadata: dict[str, str] | None = None) -> None:
         sink, self._sink = self._sink, None
         if sink is None:
             return
         try:
-            sink.finish(how_it_went or {})
+            sink.finish(end_metadata or {})
             for path in sink.files:
                 self.files.append(path)
                 log_line(f"multipanda recorder: recording of a fault: {path}")
             self._drop_old()
         except OSError as error:
-            self._complain(error)
+            self._report_write_error(error)
 
     def _drop_old(self) -> None:
         result = sorted(
@@ -191,8 +188,7 @@ class FaultSink:
         for path in result[: max(0, len(result) - self._keep)]:
             path.unlink(missing_ok=True)
 
-    def _complain(self, error: OSError) -> None:
-        """Close the current file, and report the first write error of this recorder."""
+    def _report_write_error(self, error: OSError) -> None:
         self.give_up()
         if not self._complained:
             self._complained = True

@@ -52,7 +52,7 @@ class EventMessage:
 
 
 def event_message(event: LoopEvent, time: int) -> EventMessage:
-    """Return an event as a ``rcl_interfaces/Log`` message.
+    """Convert an event to a ``rcl_interfaces/Log`` message.
 
     The field ``name`` of the message is the arm, ``file`` the controllet, and ``function`` the
     kind of the event.
@@ -103,8 +103,7 @@ class Log:
         source: Paths of the files from which the log was read.
         about: Metadata of the log: versions, date, number of lost records.
         cell: Cell file as JSON if a cell recorded the log, otherwise empty.
-        marks: Events in the order of robot time. If several logs were joined, only those of the
-            first log.
+        marks: Events in the order of robot time; for joined logs, those of the first log.
     """
 
     arms: Mapping[str, ArmLog]
@@ -117,7 +116,7 @@ class Log:
         """Return an arm by name, or the only arm of the log.
 
         Raises:
-            LogError: If there is no such arm, or ``name`` is missing and there are several arms.
+            LogError: If the arm does not exist, or ``name`` is None and there are several arms.
         """
         if name is None and len(self.arms) == 1:
             return next(iter(self.arms.values()))
@@ -152,7 +151,7 @@ def joined_logs(logs: Sequence[Log]) -> Log:
     Cell file and events are those of the first log.
 
     Raises:
-        LogError: If an arm has different robots in two logs.
+        LogError: If the logs of an arm cannot be joined, see :func:`.joined`.
     """
     if len(logs) == 1:
         return logs[0]
@@ -172,7 +171,7 @@ def joined_logs(logs: Sequence[Log]) -> Log:
 
 
 def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
-    """Return marks of starts and ends of faults and of controllet changes, ordered by time."""
+    """Return the starts and ends of faults and the changes of controllets, ordered by time."""
     marks: list[Mark] = []
     for name, log in arms.items():
         fault = log.columns.get("fault")
@@ -191,7 +190,7 @@ def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
 
 
 def fault_name(number: int) -> str:
-    """Return the name of a fault; an empty string for 0."""
+    """Return the name of a fault by its number in :class:`.Event`; empty for 0."""
     try:
         return Event(number).name.lower() if number else ""
     except ValueError:
@@ -199,7 +198,7 @@ def fault_name(number: int) -> str:
 
 
 def read_event(message: bytes, time: float) -> Mark:
-    """Return an event message (``rcl_interfaces/Log``) as a mark.
+    """Convert an event message (``rcl_interfaces/Log``) to a mark.
 
     Args:
         message: Message in CDR format.
@@ -236,7 +235,7 @@ def check_log(
         One message per problem.
 
     Raises:
-        UnknownName: If there is no such robot model.
+        UnknownName: If the robot model does not exist.
     """
     name = robot or known_robot(log)
     result = _of_another_robot(log, name) + check_completeness(log, shortest)
@@ -264,7 +263,7 @@ def check_columns(log: ArmLog, robot: str | None = None) -> list[str]:
         One message per problem.
 
     Raises:
-        UnknownName: If there is no such robot model.
+        UnknownName: If the robot model does not exist.
     """
     name = robot or known_robot(log)
     if result := _of_another_robot(log, name):
@@ -289,7 +288,7 @@ def check_columns(log: ArmLog, robot: str | None = None) -> list[str]:
 
 
 def check_recording(log: Log) -> list[str]:
-    """Return messages about a truncated recording and lost cycle records; empty without any."""
+    """Return messages about a truncated recording and lost cycle records."""
     result = []
     if torn := log.about.get("torn"):
         result.append(f"{log.source_description}: the recording is truncated: {torn}")
@@ -299,12 +298,12 @@ def check_recording(log: Log) -> list[str]:
 
 
 def known_robot(log: ArmLog) -> str | None:
-    """Return the robot model of a log; None if it is unknown or not in :data:`.MODELS`."""
+    """Return the robot model of a log; None if it is not in :data:`.MODELS`."""
     return log.robot if log.robot in MODELS else None
 
 
 def check_completeness(log: ArmLog, shortest: float = 0.0) -> list[str]:
-    """Return messages about non-finite numbers, a short duration and gaps; empty without any.
+    """Return messages about non-finite numbers, a short duration and gaps.
 
     Args:
         log: Log of one arm.

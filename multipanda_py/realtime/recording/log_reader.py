@@ -57,10 +57,9 @@ _JOINTED = re.compile(r"(?P<name>.*?[A-Za-z])[_\[]?(?P<number>\d+)\]?$")
 def read_table(path: Path, robot: str | None = None) -> Log:
     """Read a CSV or Parquet file with columns ``time`` [s], ``q1`` ..., ``dq1`` ..., ``tau1`` ....
 
-    Columns may have any order; only ``time`` and ``q`` are required. ``q``, ``dq`` and ``tau`` may
-    also be named ``position``, ``velocity`` and ``effort``. Joint numbers may begin at 0. In a
-    file of several arms, the column ``arm`` contains the name of the arm. Other numeric columns
-    keep their names.
+    Only ``time`` and ``q`` are required. ``q``, ``dq`` and ``tau`` may also be named ``position``,
+    ``velocity`` and ``effort``, and joint numbers may begin at 0. In a file of several arms, the
+    column ``arm`` contains the name of the arm. Other numeric columns keep their names.
 
     Args:
         path: Path of the file.
@@ -68,7 +67,7 @@ def read_table(path: Path, robot: str | None = None) -> Log:
 
     Raises:
         LogError: If columns or samples are missing, the file is truncated, or time decreases.
-        UnknownName: If there is no such robot model.
+        UnknownName: If the robot model does not exist.
     """
     table = table_of(path)
     if "arm" not in table.columns:
@@ -106,7 +105,7 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
     clock = next((names[key] for key in names if key.lower() in _TIME_COLUMNS), None)
     if clock is None:
         raise LogError(f"{path}: column 'time' [s] is missing; got {_list(names)}")
-    groups, alone = _grouped(names, path)
+    groups, alone = _columns_by_quantity(names, path)
     if "q" not in groups:
         raise LogError(f"{path}: joint positions q1, q2 ... [rad] are missing; got {_list(names)}")
     result = {key: _numbers(table, columns, path) for key, columns in groups.items()}
@@ -126,23 +125,12 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
     return ArmLog(name, robot, names_of_joints, result["time"], result["q"]).with_columns(result)
 
 
-def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """Group the columns of a table by quantity.
-
-    Args:
-        names: Column labels of the table, by the labels as text.
-        path: Path of the table, for messages.
-
-    Returns:
-        Lists of column labels in the order of the joints, by quantity; and all other column labels
-        by name.
-
-    Raises:
-        LogError: If a joint has two columns, or the number of a joint is missing.
-    """
-    numbered: dict[str, dict[int, Any]] = {}
+def _columns_by_quantity(
+    columns_by_text: dict[str, Any], path: Path
+) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    numbered: dict[str, dict[int, Any]] = {}  # Column labels by quantity and joint number.
     alone: dict[str, Any] = {}
-    for text, column in names.items():
+    for text, column in columns_by_text.items():
         match = _JOINTED.match(text)
         if match is None:
             alone[text] = column
@@ -155,7 +143,7 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
             )
     for text in alone:
         first, dot, _ = text.rpartition(".")  # pandas appends ".1" to a duplicate name.
-        if dot and first in names and _JOINTED.match(first):
+        if dot and first in columns_by_text and _JOINTED.match(first):
             raise LogError(f"{path}: column {first} exists twice. Remove one")
     for name in (key for key in JOINT_COLUMNS if key in numbered):
         there = sorted(numbered[name])
@@ -201,7 +189,7 @@ _ROBOT_NAMES = {"panda": "fer"}
 
 
 def read_bag(path: Path, robot: str | None = None) -> Log:
-    """Read the joint states of a ROS bag. Each topic with joint states is one arm.
+    """Read the joint states of a ROS bag, one arm per topic.
 
     The name of the arm is the namespace of the topic.
 
@@ -288,7 +276,7 @@ FORMER_FIELDS = {
 
 
 def is_ours(path: Path) -> bool:
-    """Return True if a cell of this package has recorded an MCAP file."""
+    """Return True if an MCAP file is a recording of a cell of this package."""
     return CYCLES_TOPIC in topics_in(path)
 
 
@@ -311,12 +299,12 @@ def read_mcap(path: Path) -> Log:
 
 
 def _log(content: McapContent, path: Path) -> Log:
-    cycles = _records(content, CYCLES_TOPIC)
+    cycles = _messages_as_records(content, CYCLES_TOPIC)
     facts = [ArmFacts(**arm) for arm in json.loads(content.about["arms"])]
     laws = tuple(json.loads(content.about["laws"]))
     arms: dict[str, ArmLog] = {}
     for fact in facts:
-        records = _shaped(_records(content, rows_topic(fact.name)))
+        records = _with_record_shapes(_messages_as_records(content, rows_topic(fact.name)))
         arms[fact.name] = arm_log_of_records(records, cycles, fact, laws)
     about = {key: text for key, text in content.about.items() if key not in ("arms", "laws")}
     if not content.is_whole:
@@ -337,8 +325,7 @@ def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
     return events
 
 
-def _records(content: McapContent, topic: str) -> NDArray[np.void]:
-    """Return the messages of a topic as records. The file contains the names of the fields."""
+def _messages_as_records(content: McapContent, topic: str) -> NDArray[np.void]:
     fields: list[Any] = []
     for line in content.schemas[topic][1].splitlines():
         match = _LINE.match(line)
@@ -354,11 +341,8 @@ def _records(content: McapContent, topic: str) -> NDArray[np.void]:
     return records
 
 
-def _shaped(records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-    """Return the fields of an arm by name, with the shapes that they have in a cycle record.
-
-    The file contains them as flat arrays with lower-case names.
-    """
+def _with_record_shapes(records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+    # The file contains the fields as flat arrays with lower-case names.
     joints = records.dtype["q"].shape[0]
     result = {}
     for name in records.dtype.names or ():
@@ -391,7 +375,7 @@ def read(paths: Paths, robot: str | None = None) -> Log:
 
     Raises:
         LogError: If a log cannot be read.
-        UnknownName: If there is no such robot model.
+        UnknownName: If the robot model does not exist.
     """
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     if not files:

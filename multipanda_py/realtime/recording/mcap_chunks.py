@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write and read chunks of MCAP files, which are compressed blocks of messages.
 
-The reader needs no index, and so reads incomplete files, too.
+The reader needs no index, so that it can also read incomplete files.
 """
 
 from __future__ import annotations
@@ -78,17 +78,17 @@ class ChunkMaker:
         self._topics = topics
         self._records: list[tuple[np.dtype[Any], bytes]] = []
         for number, topic in enumerate(topics, start=1):
-            heads = _fields(_MESSAGE_HEAD).values()
+            heads = _type_and_offset_by_field(_MESSAGE_HEAD).values()
             size = _MESSAGE_HEAD.itemsize + len(topic.layout.template)
             record = np.dtype(
                 {
-                    "names": [_CONTENT, *_fields(_MESSAGE_HEAD)],
+                    "names": [_CONTENT, *_type_and_offset_by_field(_MESSAGE_HEAD)],
                     "formats": [topic.layout.dtype, *(kind for kind, _ in heads)],
                     "offsets": [_MESSAGE_HEAD.itemsize, *(at for _, at in heads)],
                     "itemsize": size,
                 }
             )
-            self._records.append((record, _head(size, number) + topic.layout.template))
+            self._records.append((record, _message_head(size, number) + topic.layout.template))
 
     def make(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
@@ -125,7 +125,7 @@ class ChunkMaker:
             index = np.empty(len(events), _INDEX)
             for k, event in enumerate(events):
                 length = _MESSAGE_HEAD.itemsize + len(event.data)
-                head = _head(length, number, event.time)
+                head = _message_head(length, number, event.time)
                 index[k] = event.time, size
                 blocks += [head, event.data]
                 size += length
@@ -171,19 +171,14 @@ def _messages(
     return made.tobytes()
 
 
-def _head(size: int, channel: int, time: int = 0) -> bytes:
-    """Return the bytes that precede the data of a message in an MCAP file.
-
-    Args:
-        size: Size of these bytes and the data [bytes].
-        channel: Channel number.
-        time: Log time since the epoch [ns].
-    """
-    return struct.pack("<BQHIQQ", _MESSAGE, size - _RECORD_HEAD_SIZE, channel, 0, time, time)
+def _message_head(message_size: int, channel: int, time: int = 0) -> bytes:
+    # ``message_size`` includes this head [bytes], ``time`` is since the epoch [ns].
+    return struct.pack(
+        "<BQHIQQ", _MESSAGE, message_size - _RECORD_HEAD_SIZE, channel, 0, time, time
+    )
 
 
-def _fields(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:
-    """Return type and offset [bytes] of every field of a record type, by name."""
+def _type_and_offset_by_field(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:
     return {name: (kind[0], int(kind[1])) for name, kind in (dtype.fields or {}).items()}
 
 
@@ -217,7 +212,7 @@ class McapContent:
     is_whole: bool = False
 
     def array(self, topic: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return all messages of a topic as records, (n,)."""
+        """Return all messages of a topic as records of type ``dtype``, (n,)."""
         blocks = [np.ascontiguousarray(block).view(dtype)[:, 0] for block in self.messages[topic]]
         return np.concatenate(blocks)
 
@@ -230,14 +225,14 @@ def topics_in(path: Path) -> dict[str, str]:
     """
     content = McapContent()
     with open_regular(path) as file:
-        for code, _ in _records(file, path, content, stop_at=_CHUNK):
+        for code, _ in _chunks_of_file(file, path, content, stop_opcode=_CHUNK):
             if code == _CHUNK:
                 break
     return {topic: name for topic, (name, _) in content.schemas.items()}
 
 
 def read_blocks(path: Path) -> McapContent:
-    """Read a file completely; a truncated record at its end is ignored.
+    """Read an MCAP file completely; a truncated record at its end is ignored.
 
     Raises:
         LogError: If it is not an MCAP file, or is damaged.
@@ -246,10 +241,10 @@ def read_blocks(path: Path) -> McapContent:
     content = McapContent()
     topics: dict[int, str] = {}
     with open_regular(path) as file:
-        for code, data in _records(file, path, content, topics):
+        for code, data in _chunks_of_file(file, path, content, topics):
             if code != _CHUNK:
                 continue
-            raw = _chunk(data, path)
+            raw = _decompressed_messages(data, path)
             for number, times, block in _blocks(raw):
                 if number not in topics:
                     raise LogError(f"{path}: is damaged: messages of an unknown channel {number}")
@@ -258,23 +253,13 @@ def read_blocks(path: Path) -> McapContent:
     return content
 
 
-def _records(
+def _chunks_of_file(
     file: BinaryIO,
     path: Path,
     content: McapContent,
     topics: dict[int, str] | None = None,
-    stop_at: int = 0,
+    stop_opcode: int = 0,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield opcode and data of each chunk, and add all other records to ``content``.
-
-    Args:
-        file: Open MCAP file.
-        path: Path of the file, for messages.
-        content: Content to which records are added.
-        topics: Topics by channel number, to which channels are added; None if not needed.
-        stop_at: Opcode of the record at which reading ends. This opcode is yielded with empty
-            data. 0 to read the file to its end.
-    """
     if file.read(len(_MAGIC)) != _MAGIC:
         raise LogError(f"{path}: is not an MCAP file")
     end = os.fstat(file.fileno()).st_size
@@ -289,7 +274,7 @@ def _records(
         if code not in (_SCHEMA, _CHANNEL, _CHUNK, _METADATA, _ATTACHMENT):
             file.seek(length, 1)
             continue
-        if code == stop_at:
+        if code == stop_opcode:  # Its data are not read.
             yield code, b""
             return
         data = file.read(length)
@@ -299,29 +284,20 @@ def _records(
             yield code, data
             continue
         try:
-            _keep(code, data, content, schemas, topics)
+            _add_record(code, data, content, schemas, topics)
         except MultipandaError:
             raise
         except Exception as error:  # The library may raise any error for damaged bytes.
             raise LogError(f"{path}: is damaged: record {code}: {error}") from error
 
 
-def _keep(
+def _add_record(
     code: int,
     data: bytes,
     content: McapContent,
     schemas: dict[int, Any],
     topics: dict[int, str] | None,
 ) -> None:
-    """Add a schema, channel, metadata record or attachment to ``content``.
-
-    Args:
-        code: Opcode of the record.
-        data: Content of the record.
-        content: Content to which the record is added.
-        schemas: Schemas so far by number, to which a schema is added.
-        topics: Topics so far by channel number, to which a channel is added; None if not needed.
-    """
     records = needed("mcap.records")
     if code == _SCHEMA:
         schema = records.Schema.read(_stream(data))
@@ -344,12 +320,7 @@ def _stream(data: bytes) -> Any:
     return needed("mcap.data_stream").ReadDataStream(BytesIO(data))
 
 
-def _chunk(data: bytes, path: Path) -> bytes:
-    """Return the decompressed messages of a chunk, after a check of its checksum.
-
-    Raises:
-        LogError: If the chunk is damaged.
-    """
+def _decompressed_messages(data: bytes, path: Path) -> bytes:
     try:
         chunk = needed("mcap.records").Chunk.read(_stream(data))
         raw = _decompressed(chunk)
@@ -375,11 +346,7 @@ def _decompressed(chunk: Any) -> bytes:
 
 
 def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
-    """Yield blocks of successive messages that have the same channel and the same size.
-
-    Yields:
-        Number of the channel, log times of the messages (n,) [ns], and messages (n, bytes).
-    """
+    """Yield channel, times (n,) [ns] and data (n, bytes) of blocks of messages of equal size."""
     at = 0
     while at + _HEAD_SIZE <= len(raw):
         code, length, number = struct.unpack_from("<BQH", raw, at)

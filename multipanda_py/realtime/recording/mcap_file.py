@@ -25,8 +25,8 @@ _MAGIC = b"\x89MCAP0\r\n"
 class McapFile:
     """Writer of an MCAP file in chunks. A chunk is readable as soon as it is written.
 
-    The index of the chunks is written at the end. If the writer is killed before, this package can
-    still read the file. Other tools can read it after ``mcap recover``.
+    The index of the chunks is written at the end. This package can also read a file without it;
+    other tools need ``mcap recover`` first.
 
     Args:
         path: Path of the file, in an existing folder.
@@ -122,16 +122,16 @@ class McapFile:
         self._write(record)
         self._about.append(self._records.MetadataIndex(start, self.size - start, name))
 
-    def finish(self, how_it_went: Mapping[str, str] | None = None) -> Path:
+    def finish(self, end_metadata: Mapping[str, str] | None = None) -> Path:
         """Write the index of the chunks and close the file; return its path.
 
         Args:
-            how_it_went: Metadata that are known only at the end, such as the number of lost
+            end_metadata: Metadata that are known only at the end, such as the number of lost
                 records.
         """
         records = self._records
-        if how_it_went:
-            self.write_metadata("end", how_it_went)
+        if end_metadata:
+            self.write_metadata("end", end_metadata)
         self._write(records.DataEnd(0))
         start = self.size
         times = self._times or [0]
@@ -225,7 +225,7 @@ class FileSink:
     def add(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> None:
-        """Write cycle records to the current file as a chunk.
+        """Write cycle records as a chunk to the current file.
 
         Args:
             rows: Cycle records in order, (n,).
@@ -240,26 +240,26 @@ class FileSink:
         if self._split and file.size >= self._split:
             self.finish({})
 
-    def finish(self, how_it_went: dict[str, str]) -> None:
-        """Complete and close the current file, if any.
+    def finish(self, end_metadata: dict[str, str]) -> None:
+        """Complete and close an open file.
 
         Args:
-            how_it_went: Metadata that are known only at the end, such as the number of lost
+            end_metadata: Metadata that are known only at the end, such as the number of lost
                 records.
         """
         file, self._file = self._file, None
         if file is not None:
-            file.finish({**how_it_went, "rows": f"{self.rows}"})
+            file.finish({**end_metadata, "rows": f"{self.rows}"})
             self.size += file.size
 
     def give_up(self) -> None:
-        """Close the current file without an index of its chunks, after a write error."""
+        """Close an open file without an index of its chunks, after a write error."""
         file, self._file = self._file, None
         if file is not None:
             file.give_up()
 
     def open_file(self, time: int) -> McapFile:
-        """Return the current file. If there is none, create it.
+        """Return the current file, which is created if no file is open.
 
         Args:
             time: Time of the first record, since the epoch [ns].
@@ -277,5 +277,5 @@ class FileSink:
 
 
 def utc(time: int) -> datetime:
-    """Return the date of a time since the epoch [ns]."""
+    """Convert a time since the epoch [ns] to a date in UTC."""
     return datetime.fromtimestamp(time / _NS_PER_SECOND, timezone.utc)

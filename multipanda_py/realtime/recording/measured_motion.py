@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measured motion of an arm, and checks of log columns for wrong units and swapped columns.
 
-Each check is a function that takes columns of one arm, (N, n) each, and joint names without
-prefix. It returns one message per problem, without the name of the log.
+Each check takes columns of one arm, (N, n) each, and joint names without prefix. It returns one
+message per problem, without the name of the log.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ class MeasuredMotion:
         time: Strictly increasing time, (N,) [s].
         q: Measured positions, (N, n) [rad, m].
         tau: Measured torques including gravity, (N, n) [Nm, N].
-        dq: Measured velocities, (N, n) [rad/s, m/s], to check the positions; None for no check.
-            Identification uses filtered derivatives of the positions instead, which are more
-            accurate.
+        dq: Measured velocities, (N, n) [rad/s, m/s], only to check the positions; None for no
+            check.
         gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None to use that of the arm
             model.
         joints: Joint names, or None if unknown.
@@ -88,7 +87,7 @@ class MeasuredMotion:
         return float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
 
     def runs(self) -> list[slice]:
-        """Return the index ranges of samples without gaps, for filters with a constant period."""
+        """Return the index ranges of samples without gaps."""
         step = np.diff(self.time)
         far = np.flatnonzero(step > max(GAP_PERIODS * self.period, MAX_BRIDGED_GAP)) + 1
         bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})
@@ -109,7 +108,7 @@ class MeasuredMotion:
     def without_rest(self) -> MeasuredMotion:
         """Return the motion without the times of rest before it starts and after it ends.
 
-        If the arm never moves, the motion is returned unchanged.
+        If the arm never moves, the result is the whole motion.
         """
         left, reached = (np.abs(self.q - self.q[k]).max(axis=1) > REST_TOLERANCE for k in (0, -1))
         if not left.any():
@@ -243,7 +242,7 @@ def wrong_velocities(
         runs: Index ranges of samples without gaps, as from :meth:`MeasuredMotion.runs`.
 
     Returns:
-        One message about the first problem; an empty list if there is none.
+        One message about the first problem; empty without problems.
     """
     runs = [run for run in runs if run.stop - run.start >= MIN_RUN_SAMPLES]
     if not runs:
@@ -281,7 +280,7 @@ def wrong_velocities(
 
 
 def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Find joints whose torque is at its limit in too many samples; return one message per joint.
+    """Return a message per joint with a torque at its limit in too many samples.
 
     The maximum fraction of such samples is :data:`MAX_SATURATED_FRACTION`.
 
@@ -300,14 +299,11 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
 
 
 def clipped_torques(tau: Matrix, joints: Sequence[str]) -> list[str]:
-    """Find joints whose torque a sensor or driver clips at its maximum or minimum.
+    """Return a message per joint and value at which a sensor or driver clips its torque.
 
     Args:
         tau: Measured torques, (N, n) [Nm, N].
         joints: Names of the joints, for messages.
-
-    Returns:
-        One message per joint and clipped value.
     """
     near = np.maximum(EQUALITY_TOLERANCE * np.abs(tau).max(axis=0), ROUNDING_TORQUE)
     result = []
@@ -325,7 +321,7 @@ def clipped_torques(tau: Matrix, joints: Sequence[str]) -> list[str]:
 
 
 def constant_joints(q: Matrix, joints: Sequence[str]) -> list[str]:
-    """Find joints that do not move; return one message per joint.
+    """Return a message per joint that does not move.
 
     Args:
         q: Measured positions, (N, n) [rad, m].

@@ -2,9 +2,8 @@
 """Serialise many ROS 2 messages at once.
 
 Strings and array lengths are constant, so that messages of one type differ only in their numbers.
-One message is serialised, numpy copies its bytes, and the numbers of each message are filled in.
-The format is OMG CDR, little endian. After a header of four bytes, every value begins at a
-multiple of its size, counted from the end of the header.
+One message is serialised, its bytes are copied, and the numbers of each message are filled in. The
+format is OMG CDR, little endian.
 """
 
 from __future__ import annotations
@@ -104,8 +103,8 @@ class Numbers:
         name: Name of their field in :attr:`Layout.dtype`.
         kind: numpy name of the type.
         shape: Shape; () for one number.
-        counted: True if the number of elements precedes them, as in a ROS array without a fixed
-            size.
+        counted: True for a ROS array without a fixed size, which begins with its number of
+            elements.
     """
 
     name: str
@@ -166,6 +165,7 @@ class Layout:
         )
 
     def _align(self, size: int) -> None:
+        # Every value begins at a multiple of its size, counted from the end of the header.
         self._data += bytes(-(len(self._data) - len(_LITTLE_ENDIAN)) % size)
 
     def _length(self, count: int) -> None:

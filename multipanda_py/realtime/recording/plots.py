@@ -52,24 +52,24 @@ def draw(log: Log, output: Path) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LogError(f"{path}: cannot be written: {error.strerror}") from None
-        _arm(log, arm, path)
+        _draw_arm(log, arm, path)
         drawn.append(path)
     return drawn
 
 
-def _arm(log: Log, arm: ArmLog, path: Path) -> None:
+def _draw_arm(log: Log, arm: ArmLog, path: Path) -> None:
     plots = pyplot()
     shown = arm.part(slice(None, None, max(1, len(arm) // _MAX_POINTS)))
-    panels = _panels(shown)
+    panels = _panels_of_log(shown)
     if len(arm) > 2:
-        panels.append(_timing(arm, shown))
+        panels.append(_timing_panel(arm, shown))
     figure, axes = plots.subplots(
         len(panels), 1, figsize=(13.0, 1.0 + 1.9 * len(panels)), sharex=True, squeeze=False
     )
     for axis, (label, curves, bounds) in zip(axes[:, 0], panels):
-        _panel(axis, shown, label, curves, bounds)
-        _laws(axis, log, arm, is_named=axis is axes[0, 0])
-        _faults(axis, log, arm, is_named=axis is axes[0, 0])
+        _draw_panel(axis, shown, label, curves, bounds)
+        _shade_by_controllet(axis, log, arm, is_named=axis is axes[0, 0])
+        _mark_faults(axis, log, arm, is_named=axis is axes[0, 0])
         for start, end in arm.gaps():
             axis.axvspan(start, end, color="0.6", alpha=0.4, lw=0)
     axes[-1, 0].set_xlabel("robot time [s]")
@@ -81,16 +81,13 @@ def _arm(log: Log, arm: ArmLog, path: Path) -> None:
     plots.close(figure)
 
 
+# A curve has a name, values (n,) and a line style. A panel has an axis label, curves, and lower
+# and upper limits with one element per curve.
 Curves = list[tuple[str, NDArray[np.float64], str]]
 Panel = tuple[str, Curves, tuple[NDArray[np.float64], NDArray[np.float64]] | None]
 
 
-def _panels(log: ArmLog) -> list[Panel]:
-    """Return the panels of a plot as tuples: axis label, curves, limits.
-
-    A curve is a tuple of name, values (n,) and line style. Limits are two arrays, lower and upper,
-    with one element per curve; None without limits.
-    """
+def _panels_of_log(log: ArmLog) -> list[Panel]:
     robot = log.robot
     limits = MODELS[robot].limits if robot is not None and robot in MODELS else None
     panels: list[Panel] = []
@@ -129,17 +126,10 @@ def _panels(log: ArmLog) -> list[Panel]:
     return panels
 
 
-def _timing(log: ArmLog, shown: ArmLog) -> Panel:
-    """Return the panel with the time between samples.
-
-    Each plotted point is the maximum over all samples up to the next plotted point.
-
-    Args:
-        log: Log with all samples.
-        shown: Log with the plotted samples only.
-    """
-    step = 1e3 * np.diff(log.time, append=log.time[-1] + log.period)
-    longest = np.maximum.reduceat(step, np.searchsorted(log.time, shown.time))
+def _timing_panel(full_log: ArmLog, shown_log: ArmLog) -> Panel:
+    step = 1e3 * np.diff(full_log.time, append=full_log.time[-1] + full_log.period)
+    # Each plotted point is the maximum over all samples up to the next plotted point.
+    longest = np.maximum.reduceat(step, np.searchsorted(full_log.time, shown_log.time))
     return "time between\nsamples [ms]", [("", longest, "-")], None
 
 
@@ -147,7 +137,7 @@ def _axes(values: NDArray[np.float64], names: str) -> Curves:
     return [(name, values[:, k], "-") for k, name in enumerate(names)]
 
 
-def _panel(
+def _draw_panel(
     axis: Axes,
     log: ArmLog,
     label: str,
@@ -173,8 +163,7 @@ def _panel(
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
 
 
-def _laws(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
-    """Colour the background by the controllet that owns the arm, with its name if ``is_named``."""
+def _shade_by_controllet(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
     changes = [mark for mark in log.marks if mark.kind == "law" and mark.arm == arm.arm]
     colors = {law: _BANDS[k % len(_BANDS)] for k, law in enumerate(arm.laws)}
     ends = [mark.time for mark in changes[1:]] + [float(arm.time[-1])]
@@ -187,7 +176,7 @@ def _laws(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
             )  # fmt: skip
 
 
-def _faults(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
+def _mark_faults(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
     for mark in log.marks:
         if mark.kind in ("fault", "recovered") and mark.arm == arm.arm:
             color = "#c02020" if mark.kind == "fault" else "#208020"

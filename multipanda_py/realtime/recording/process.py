@@ -2,15 +2,15 @@
 """Recorder process, which writes the cycle records of a loop to files without disturbing the loop.
 
 Run as ``python -m multipanda_py.realtime.recording.process FD``, with the file descriptor of the
-shared memory that contains the cycle records. Its input and output are lines of JSON. The first
-two lines of standard input are a :class:`.CellPlan` and the options. A further line or the end of
-standard input ends the process. On standard output, an empty object reports that recording has
-begun, and the last line is the result.
+shared memory that contains the cycle records. The first two lines of standard input are a
+:class:`.CellPlan` and the options, in JSON. A further line or the end of standard input ends the
+process. On standard output, an empty object reports that recording has begun, and the last line is
+the result.
 
 The option ``kind`` is ``file`` for all records or ``faults`` for the seconds around faults, and
 ``path`` is a file or folder. Further options are the arguments of :class:`.FileSink` or
-:class:`.FaultSink`, and the cores of the process (``cpus``). The options ``since`` and
-``event_count`` are the numbers of the first record and event.
+:class:`.FaultSink`, the cores of the process (``cpus``), and the numbers of the first record
+(``since``) and event (``event_count``).
 """
 
 from __future__ import annotations
@@ -42,17 +42,13 @@ READ_PERIOD = 0.5
 _OWNER_GONE = "owner_gone"
 
 
-class _End:
-    """Request of the parent process to end this process.
-
-    Attributes:
-        requested: Event that is set when the process has to end.
-        reason: Reason to save the last seconds, as one word for the file name; empty to discard
-            them. Only a recorder of faults uses it.
-    """
+class _EndRequest:
+    """Request of the parent process to end this process."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self._lines = lines
+        # A recorder of faults saves the last seconds, unless the reason is empty. The reason is
+        # one word for the file name.
         self.requested, self.reason = threading.Event(), _OWNER_GONE
 
     def wait(self) -> None:
@@ -63,7 +59,7 @@ class _End:
 
 
 def main() -> int:
-    """Record until the parent process requests the end, and send the result to it."""
+    """Record until the parent process requests the end, and report the result to it."""
     # The parent handles Ctrl-C, and stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
@@ -76,14 +72,14 @@ def main() -> int:
         options: dict[str, Any] = json.loads(second)
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, options.get("cpus", os.sched_getaffinity(0)))
-        answer = _follow(plan, options, _End(input_lines))
+        answer = _record_cycles(plan, options, _EndRequest(input_lines))
     except (MultipandaError, OSError) as error:
         answer = {"error": f"{error}"}
     _send_message(answer)
     return 1 if "error" in answer else 0
 
 
-def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any]:
+def _record_cycles(plan: CellPlan, options: dict[str, Any], end: _EndRequest) -> dict[str, Any]:
     names = [arm.name for arm in plan.arms]
     fd = int(sys.argv[1])
     ring, reports = plan.records.open(fd, names, plan.laws)
@@ -91,7 +87,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     reader = RecordReader(ring)
     reader.position = options.get("since", reader.position)
     event_count = options.get("event_count", reports.count)
-    sink = _sink(plan, options, reader)
+    sink = _make_sink(plan, options, reader)
     if isinstance(sink, FileSink):
         sink.open_file(time.time_ns())
     _send_message({})  # This reports to the parent that recording has begun.
@@ -123,7 +119,9 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     return _answer(sink, reader)
 
 
-def _sink(plan: CellPlan, options: dict[str, Any], reader: RecordReader) -> FileSink | FaultSink:
+def _make_sink(
+    plan: CellPlan, options: dict[str, Any], reader: RecordReader
+) -> FileSink | FaultSink:
     path = Path(options["path"])
     if options["kind"] == "file":
         return FileSink(plan, reader.dtype, path, options["split"])

@@ -25,7 +25,7 @@ class Recorded:
     """Result of a recording.
 
     Attributes:
-        files: Paths in order.
+        files: Paths of the files, in the order of recording.
         rows: Number of recorded cycles.
         dropped: Number of cycles that were lost, because the recorder was too slow.
         size: Size of the files [bytes].
@@ -41,7 +41,7 @@ def new_file(path: str | Path) -> Path:
     """Return the absolute path of a new recording.
 
     Raises:
-        LogError: If the suffix is wrong, or the file exists already.
+        LogError: If the suffix is not ``.mcap``, or the file exists already.
     """
     file = Path(path)
     if file.suffix != ".mcap":
@@ -52,7 +52,7 @@ def new_file(path: str | Path) -> Path:
 
 
 def recorded(answer: Mapping[str, Any]) -> Recorded:
-    """Return the result of a recording from the report of its recorder process.
+    """Convert the report of a recorder process to the result of the recording.
 
     Raises:
         LogError: If the recorder reports an error, such as a full disk.
@@ -96,7 +96,7 @@ class Recording:
         Raises:
             LogError: If the process does not start, with the reason.
         """
-        answer = self._answer(START_TIMEOUT)
+        answer = self._next_report(START_TIMEOUT)
         if answer is None or "error" in answer:
             self._process.kill()
             self._process.wait()
@@ -107,23 +107,22 @@ class Recording:
         """Request the end of the process, which first writes the remaining records.
 
         Args:
-            reason: Reason to save the last seconds, as one word for the file name; empty to
-                discard them. Only a recorder of faults uses it.
+            reason: Reason for which a recorder of faults saves the last seconds, as one word for
+                the file name; empty to discard them.
         """
         self._send(json.dumps({"end": reason}))
 
     def stop(self, reason: str = "") -> dict[str, Any]:
-        """Stop the process and return its report. It is safe to call this twice.
+        """Stop the process and return its report, with a key ``error`` after an error.
+
+        It is safe to call this twice.
 
         Args:
             reason: Reason, see :meth:`ask_to_stop`.
-
-        Returns:
-            Report, with a key ``error`` after an error.
         """
         self.ask_to_stop(reason)
         result: dict[str, Any] = {}
-        while (answer := self._answer(END_TIMEOUT)) is not None:
+        while (answer := self._next_report(END_TIMEOUT)) is not None:
             result = answer
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None:
@@ -141,8 +140,7 @@ class Recording:
                 pipe.write("".join(f"{line}\n" for line in lines).encode())
                 pipe.flush()
 
-    def _answer(self, timeout: float) -> dict[str, Any] | None:
-        """Return the next report of the process, or None after a timeout or after its end."""
+    def _next_report(self, timeout: float) -> dict[str, Any] | None:
         pipe = self._process.stdout
         if pipe is None or pipe.closed or not select.select([pipe], [], [], timeout)[0]:
             return None

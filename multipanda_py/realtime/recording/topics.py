@@ -49,7 +49,7 @@ class ArmPlan:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """Description of a cell that replaces cell file and controllets for a recorder.
+    """Description of a cell that a recorder needs instead of the cell file and controllets.
 
     Attributes:
         name: Name of the cell.
@@ -89,9 +89,9 @@ class CellPlan:
 def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""Return unit quaternions of rotation matrices in the order x y z w, (n, 4).
 
-    The component with the largest square is computed first, to avoid a division by a small number
-    (S. W. Shepperd, 1978). With :math:`t = \operatorname{tr} R`, the squares of x, y and z are
-    :math:`(1 + 2 R_{kk} - t) / 4` for k = 1, 2, 3, and the square of w is :math:`(1 + t) / 4`.
+    With :math:`t = \operatorname{tr} R`, the squares of x, y and z are :math:`(1 + 2 R_{kk} - t) /
+    4` for k = 1, 2, 3, and the square of w is :math:`(1 + t) / 4`. The component with the largest
+    square is computed first (S. W. Shepperd, 1978).
 
     Args:
         rotations: Rotation matrices R, (n, 3, 3).
@@ -127,7 +127,7 @@ class Topic:
     Attributes:
         name: Name as in ROS.
         layout: Layout of its messages.
-        definition: Definition of its type, as text.
+        definition: Definition of its message type, as text.
         columns: Function that converts n cycle records to the numbers of n messages: an array (n,
             ...) for each :class:`.Numbers` of the layout, by name.
         chosen: Function that returns a flag for each cycle record, True to convert it to a
@@ -149,18 +149,13 @@ def rows_topic(arm: str) -> str:
 
 
 def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
-    """Return the topics of a recording.
-
-    Args:
-        plan: Description of the cell.
-        dtype: Type of a cycle record.
-    """
+    """Return the topics of a recording; ``dtype`` is the type of a cycle record."""
     cycle = cycle_dtype(dtype)
     topics = [
-        _as_it_is(CYCLES_TOPIC, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))
+        _raw_topic(CYCLES_TOPIC, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))
     ]
     for index, arm in enumerate(plan.arms):
-        topics += _of_arm(index, arm, dtype["arms"].base)
+        topics += _topics_of_arm(index, arm, dtype["arms"].base)
     return topics
 
 
@@ -182,40 +177,27 @@ def packed(rows: Rows, dtype: np.dtype[np.void]) -> NDArray[np.void]:
     return result
 
 
-def _as_it_is(
+def _raw_topic(
     name: str,
-    kind: str,
+    type_prefix: str,
     fields: tuple[Field, ...],
     record: np.dtype[np.void],
-    take: Callable[[Rows], NDArray[np.void]],
+    extract: Callable[[Rows], NDArray[np.void]],
 ) -> Topic:
-    """Return a topic whose messages contain records as raw bytes.
-
-    Args:
-        name: Name of the topic.
-        kind: Beginning of the name of the message type, such as ``Arm``.
-        fields: Fields of the records.
-        record: Type of the records.
-        take: Function that extracts these records from cycle records.
-    """
     raw = f"V{record.itemsize}"
     return Topic(
         name,
-        Layout(f"multipanda_py/msg/{kind}Row", [Numbers(WHOLE_RECORD, raw)]),
+        Layout(f"multipanda_py/msg/{type_prefix}Row", [Numbers(WHOLE_RECORD, raw)]),
         record_definition(fields, [record[field.name].shape for field in fields]),
-        lambda rows: {WHOLE_RECORD: np.ascontiguousarray(take(rows)).view(raw)},
+        lambda rows: {WHOLE_RECORD: np.ascontiguousarray(extract(rows)).view(raw)},
         is_stamped=False,
     )
 
 
-def _of_arm(index: int, arm: ArmPlan, record: np.dtype[np.void]) -> Iterator[Topic]:
-    """Yield the topics of an arm.
-
-    The first topic contains all fields of the arm. The others are topics of the ROS node, such as
-    ``joint_states``.
-    """
+def _topics_of_arm(index: int, arm: ArmPlan, record: np.dtype[np.void]) -> Iterator[Topic]:
+    # The first topic contains all fields of the arm, the others are topics of the ROS node.
     name = rows_topic(arm.name)
-    yield _as_it_is(name, "Arm", ARM_FIELDS, record, lambda rows: rows["arms"][:, index])
+    yield _raw_topic(name, "Arm", ARM_FIELDS, record, lambda rows: rows["arms"][:, index])
     n = len(arm.joints)
     for topic, (kind, columns) in _VIEWS.items():
         schema, parts = _PARTS[kind](arm.joints)
@@ -255,29 +237,20 @@ def _pose(position: NDArray[np.float64], rotation: NDArray[np.float64]) -> Colum
     return {"x": np.concatenate([position, turned], axis=1)}
 
 
-def _states(*columns: NDArray[np.float64] | None) -> Columns:
-    """Return the numbers of joint states by name; numbers are NaN for missing columns.
-
-    Args:
-        columns: Positions, velocities and efforts, (n, j) each; None for a missing column.
-    """
+def _joint_states(*columns: NDArray[np.float64] | None) -> Columns:
     known = next(column for column in columns if column is not None)
+    # Missing columns become NaN.
     nothing = np.full_like(known, np.nan)
     return dict(zip(_JOINT_STATE, (nothing if c is None else c for c in columns)))
 
 
-def _commands(arms: Rows, n: int) -> Columns:
-    """Return joint commands as joint states.
-
-    Under position or velocity control, they contain positions and velocities, otherwise efforts.
-    All other numbers are NaN.
-    """
+def _joint_commands(arms: Rows, n: int) -> Columns:
     command = arms["joint_command"][:, :2, :n].copy()
     effort = arms["tau"][:, :n].copy()
     is_effort = arms["interface"] == 0
     command[is_effort] = np.nan
     effort[~is_effort] = np.nan
-    return _states(command[:, 0], command[:, 1], effort)
+    return _joint_states(command[:, 0], command[:, 1], effort)
 
 
 _JOINT_STATE = ("position", "velocity", "effort")
@@ -289,9 +262,10 @@ _PARTS: dict[str, Callable[[tuple[str, ...]], tuple[str, list[Part]]]] = {
 }
 _VIEWS: dict[str, tuple[str, Callable[[Rows, int], Columns]]] = {
     "joint_states": (
-        "joints", lambda arms, n: _states(*(arms[name][:, :n] for name in ("q", "dq", "tau_J"))),
+        "joints",
+        lambda arms, n: _joint_states(*(arms[name][:, :n] for name in ("q", "dq", "tau_J"))),
     ),
-    "joint_commands": ("joints", _commands),
+    "joint_commands": ("joints", _joint_commands),
     "current_pose": (
         "pose", lambda arms, n: _pose(arms["position_ee_in_base"], arms["rotation_ee_in_base"]),
     ),
@@ -302,7 +276,7 @@ _VIEWS: dict[str, tuple[str, Callable[[Rows, int], Columns]]] = {
     ),
     "target_joint": (
         "joints",
-        lambda arms, n: _states(*np.moveaxis(arms["target_joint"][:, :, :n], 1, 0), None),
+        lambda arms, n: _joint_states(*np.moveaxis(arms["target_joint"][:, :, :n], 1, 0), None),
     ),
     "target_twist": ("twist", lambda arms, n: {"x": arms["target_twist"]}),
     "target_wrench": ("wrench", lambda arms, n: {"x": arms["target_wrench"]}),

@@ -74,12 +74,11 @@ def examine_machine() -> Iterator[Finding]:
     yield Finding(cores >= 2, "cores", str(cores), "the loop needs a separate core")
     yield _governor()
     yield _sleep_states()
-    yield _discovery()
+    yield _network_exposure()
     yield _leftovers()
 
 
-def _discovery() -> Finding:
-    """Check that other hosts cannot discover the node, and thus cannot command it."""
+def _network_exposure() -> Finding:
     name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
     desired = os.environ.get(name, "")
     return Finding(
@@ -177,7 +176,7 @@ _UNKNOWN = "unknown"
 
 
 def machine_facts() -> dict[str, str]:
-    """Return processor, cores, kernel, versions and results of ``multipanda doctor``."""
+    """Return processor, cores, kernel, versions and results of ``multipanda doctor``, by name."""
     facts = {
         "processor": _processor(),
         "cores": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}",

@@ -42,7 +42,7 @@ class Closeable(ABC):
 
 
 def input_is_open() -> bool:
-    """Return True until the parent process closes standard input or ends; discard the input."""
+    """Return True until the parent process closes standard input or ends; discard all input."""
     return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
 
 
@@ -52,8 +52,8 @@ _MAX_LINE_SIZE = select.PIPE_BUF  # Maximum size of a line that is written at on
 def open_closed_streams() -> None:
     """Open the null device for each standard stream that was closed at the start of the process.
 
-    A file or socket that is opened later could otherwise get the number of a closed stream. It
-    would then receive the output of libraries to that stream.
+    A file or socket that is opened later could otherwise get the number of a closed stream, and
+    receive the output of libraries.
 
     Thread: main, before anything is opened.
     """
@@ -74,8 +74,7 @@ def open_closed_streams() -> None:
 def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
     """Make output to terminals and pipes non-blocking: output that exceeds a full buffer is lost.
 
-    A buffer is full if its reader stops, such as a pager, or a terminal after Ctrl-S. The file
-    descriptors are opened anew, so that other processes that share them keep blocking output.
+    Other processes that share the file descriptors keep blocking output.
 
     Args:
         numbers: Numbers of the file descriptors.
@@ -118,18 +117,18 @@ def module_command(
 ) -> list[str]:
     """Return the command that runs a module of an installed package.
 
-    Unlike ``python -m``, the command does not import from the current directory: a file
-    ``pydantic.py`` there would otherwise run within the control loop. ``PYTHONPATH`` stays
-    effective, because colcon workspaces need it. By default, the child ignores Ctrl-C, because the
-    parent stops its children.
+    Unlike ``python -m``, the command does not import from the current directory. ``PYTHONPATH``
+    stays effective.
 
     Args:
         module: Full name of the module.
         arguments: Arguments of the module.
         version: Version of the Python interpreter.
-        hears_interrupts: True if the process handles Ctrl-C itself.
+        hears_interrupts: True if the process handles Ctrl-C itself; False to ignore Ctrl-C.
     """
     handler = "default_int_handler" if hears_interrupts else "SIG_IGN"
+    # A file ``pydantic.py`` in the current directory would otherwise run within the control loop.
+    # colcon workspaces need ``PYTHONPATH``.
     if version >= _SAFE_PATH:
         return [sys.executable, "-P", "-c", _BOOTSTRAP.format("", handler), module, *arguments]
     without = _BOOTSTRAP.format("sys.path[0], ", handler)
@@ -182,11 +181,9 @@ def read_data() -> Any:
 
 
 def lines() -> Iterator[bytes]:
-    """Yield the lines of standard input as they arrive.
-
-    ``sys.stdin`` is not used: a thread that waits for it would cause a fatal error of Python at
-    the end of the process.
-    """
+    """Yield the lines of standard input as they arrive."""
+    # A thread that waits for ``sys.stdin`` would cause a fatal error of Python at the end of the
+    # process.
     received = b""
     while data := os.read(0, 65536):
         *whole, received = (received + data).split(b"\n")
@@ -196,9 +193,9 @@ def lines() -> Iterator[bytes]:
 
 
 def end_of_input() -> threading.Event:
-    """Return an event that is set at the end of standard input.
+    """Return an event that is set when the parent process closes standard input or dies.
 
-    The input ends when the parent process closes it or dies. A thread discards all input.
+    A thread discards all input.
     """
     ended = threading.Event()
 

@@ -31,7 +31,7 @@ _DEFAULT_PROFILE_FILES = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROF
 
 
 def discovery_hint() -> str:
-    """Return a hint to append to the error that no node was found: settings to check."""
+    """Return a hint on settings to check, to append to the error that no node was found."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
         f". Check the namespace of the cell and ROS_DOMAIN_ID, which is {domain} here. Between "
@@ -40,7 +40,7 @@ def discovery_hint() -> str:
 
 
 def check_domain() -> None:
-    """Reject an invalid ROS domain, which otherwise causes an obscure error or a crash.
+    """Raise an error for an invalid ROS domain.
 
     Raises:
         ConfigurationError: If ``ROS_DOMAIN_ID`` is invalid.
@@ -53,11 +53,12 @@ def check_domain() -> None:
 def announce_without_types() -> None:
     """Let Fast DDS announce topics without message types, unless the user has set a profile.
 
-    A client that is killed while it requests types would otherwise hide topics of the node from
-    later clients. ROS does not need announced types. Other middleware ignores this setting.
+    ROS does not need announced types. Other middleware ignores this setting.
 
     Thread: main, before the first context of ROS.
     """
+    # A client that is killed while it requests types would hide topics of the node from later
+    # clients.
     if any(os.environ.get(name) for name in _PROFILE_VARIABLES):
         return
     if any(
@@ -87,8 +88,8 @@ def remove_leftovers(folder: Path = SEGMENT_FOLDER) -> int:
     Thread: any, at any time.
     """
     freed = 0
-    for segment, lock in _own_segments(folder):
-        with contextlib.suppress(OSError), _locked(lock):
+    for segment, lock in _old_segments_of_user(folder):
+        with contextlib.suppress(OSError), _exclusive_lock(lock):
             freed += segment.stat().st_size
             segment.unlink()
             lock.unlink()
@@ -129,14 +130,12 @@ def _is_half_made(file: os.stat_result) -> bool:
 def keep_own_memory_private(folder: Path = SEGMENT_FOLDER) -> int:
     """Remove read access of other users to the segments and ports that this process has mapped.
 
-    Segments and ports contain states, targets and requests. Fast DDS makes them readable for all
-    users, even with a restrictive umask.
-
     Returns:
         Number of files whose mode has changed.
 
     Thread: any. Call it when this process has a DDS participant.
     """
+    # Segments contain states, targets and requests. Fast DDS makes them readable for all users.
     changed = 0
     with contextlib.suppress(OSError):
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -155,34 +154,26 @@ def keep_own_memory_private(folder: Path = SEGMENT_FOLDER) -> int:
 def unused_segment_bytes(folder: Path = SEGMENT_FOLDER) -> int:
     """Return the size of this user's segments that no living process holds [bytes]."""
     left = 0
-    for segment, lock in _own_segments(folder):
-        with contextlib.suppress(OSError), _locked(lock):
+    for segment, lock in _old_segments_of_user(folder):
+        with contextlib.suppress(OSError), _exclusive_lock(lock):
             left += segment.stat().st_size
     return left
 
 
-def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield this user's segments with their lock files, if the lock files are old enough.
-
-    A segment whose lock file is younger than ``_MIN_AGE`` may not be locked yet.
-    """
+def _old_segments_of_user(folder: Path) -> Iterator[tuple[Path, Path]]:
     with contextlib.suppress(OSError):
         for segment in sorted(folder.iterdir()):
             lock = segment.with_name(f"{segment.name}_el")
             with contextlib.suppress(OSError):
                 if _SEGMENT.match(segment.name):
                     result = lock.lstat()
+                    # A segment with a young lock file may not be locked yet.
                     if result.st_uid == os.getuid() and time.time() - result.st_mtime > _MIN_AGE:
                         yield segment, lock
 
 
 @contextlib.contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Hold the lock of a file within this context.
-
-    Raises:
-        BlockingIOError: If a living process holds the lock.
-    """
+def _exclusive_lock(file: Path) -> Iterator[None]:
     fd = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -38,9 +38,9 @@ class CellLock:
     def __init__(self, name: str) -> None:
         folder = lock_folder()
         path = folder / f"{name}.lock"
-        inside = _open_own_folder(folder)
+        inside = _open_or_create_folder(folder)
         try:
-            self.fd = _open_own_file(path, inside)
+            self.fd = _open_or_create_lock_file(path, inside)
         finally:
             os.close(inside)
         try:
@@ -67,25 +67,18 @@ def lock_folder() -> Path:
     """Return the folder for the locks of this user.
 
     It is in the user's folder below ``/run/user``, or in ``/tmp`` if the system has no such
-    folder. Environment variables have no effect, because all processes of a user must use the same
-    locks.
+    folder.
     """
+    # Environment variables have no effect, because all processes of a user must use the same
+    # locks.
     user = str(os.getuid())
     with contextlib.suppress(OSError):
-        if not _unsafe_reason(os.stat(USER_FOLDERS / user)):
+        if not _reason_for_distrust(os.stat(USER_FOLDERS / user)):
             return USER_FOLDERS / user / "multipanda"
     return SHARED_FOLDER / f"multipanda-{user}"
 
 
-def _open_own_folder(folder: Path) -> int:
-    """Open the folder of the locks, which is created if it is missing.
-
-    Returns:
-        File descriptor.
-
-    Raises:
-        LoopError: If the folder belongs to another user, or other users may enter it.
-    """
+def _open_or_create_folder(folder: Path) -> int:
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -95,7 +88,7 @@ def _open_own_folder(folder: Path) -> int:
             f"{folder}: cannot be used for the locks of running cells: {_reason(error)}. "
             "Remove it: the locks need a folder of this user with mode 0700"
         ) from None
-    unsafe = _unsafe_reason(os.fstat(fd))
+    unsafe = _reason_for_distrust(os.fstat(fd))
     if unsafe:
         os.close(fd)
         raise LoopError(
@@ -105,22 +98,10 @@ def _open_own_folder(folder: Path) -> int:
     return fd
 
 
-def _open_own_file(path: Path, folder: int) -> int:
-    """Open or create a lock file of this user, without following links and without blocking.
-
-    Args:
-        path: Path of the file.
-        folder: File descriptor of its folder.
-
-    Returns:
-        File descriptor.
-
-    Raises:
-        LoopError: If it is not a regular file of this user.
-    """
+def _open_or_create_lock_file(path: Path, folder_fd: int) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        fd = os.open(path.name, flags, 0o600, dir_fd=folder)
+        fd = os.open(path.name, flags, 0o600, dir_fd=folder_fd)
     except OSError as error:
         raise LoopError(f"{path}: cannot be opened as a lock: {_reason(error)}") from None
     result = os.fstat(fd)
@@ -135,8 +116,7 @@ def _reason(error: OSError) -> str:
     return "it is a symbolic link" if link else str(error.strerror)
 
 
-def _unsafe_reason(result: os.stat_result) -> str:
-    """Return why other users could put files into a folder, or an empty string."""
+def _reason_for_distrust(result: os.stat_result) -> str:
     if not stat.S_ISDIR(result.st_mode):
         return "is not a folder"
     if result.st_uid != os.getuid():

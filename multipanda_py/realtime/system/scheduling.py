@@ -41,7 +41,7 @@ class PinnedThread(NamedTuple):
 
     @property
     def is_pinned_loop(self) -> bool:
-        """True for a pinned loop, but not for the driver of an arm, which needs little time."""
+        """True for a pinned loop, but not for the driver of an arm."""
         return (
             len(self.cpus) == 1
             and self.name != DRIVER_NAME
@@ -97,8 +97,6 @@ def preferred_cores(cpus: Iterable[int], tasks: Iterable[PinnedThread]) -> list[
 class LoopCore:
     """Core for the loop of a cell, reserved by a lock while a process of the cell runs.
 
-    Without the lock, two cells that start at the same time would choose the same core.
-
     Attributes:
         realtime: Real-time settings, whose ``cpu`` is the number of the core.
         fds: File descriptor of the lock, which the loop's process inherits; empty if no core is
@@ -114,6 +112,7 @@ class LoopCore:
         tasks = list(running_tasks())
         ranked = preferred_cores(cpus, tasks)
         taken = pinned_loops(tasks)
+        # Without a lock, two cells that start at the same time would choose the same core.
         for cpu in [cpu for cpu in ranked if cpu not in taken]:
             with contextlib.suppress(CellBusy):
                 self._lock = CellLock(f".core-{cpu}")
@@ -163,8 +162,7 @@ reader does not take a message, and would keep that reader from the core."""
 def loop_cpu(config: RealtimeConfig) -> int | None:
     """Return the core for the loop, or None if the loop is not pinned.
 
-    If ``realtime.cpu`` is automatic and :class:`LoopCore` has not yet chosen a core, the result is
-    the last core.
+    For an automatic ``realtime.cpu``, the result is the last core.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if config.cpu == -2 or len(cpus) < 2:
@@ -176,7 +174,7 @@ def other_cpus(config: RealtimeConfig) -> list[int]:
     """Return the cores to which no loop is pinned, for example for drivers.
 
     If loops are pinned to all cores, the result is all cores except that of this cell's loop. On a
-    machine with a single core, the result is this core.
+    machine with a single core, it is this core.
     """
     cpus = set(os.sched_getaffinity(0))
     others = cpus - {loop_cpu(config)} or cpus
@@ -187,7 +185,7 @@ def keep_cores_awake() -> list[str]:
     """Keep all idle cores out of sleep states until this process ends.
 
     Returns:
-        Warning in a list if the kernel denies it; otherwise an empty list.
+        Warnings, empty unless the kernel denies it.
     """
     try:
         file = os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC)
@@ -212,8 +210,8 @@ def has_priority() -> bool:
 def before_others(config: RealtimeConfig) -> Iterator[None]:
     """Give the processes that start in this context more computing time, by a lower niceness.
 
-    The start of a loop takes some seconds of computation, and much more on a busy machine. The
-    niceness is unchanged if ``realtime.priority`` is 0, or if the machine refuses the change.
+    The niceness stays unchanged if ``realtime.priority`` is 0, or if the machine refuses the
+    change.
 
     Thread: any. The calling thread has the lower niceness in the context, too.
     """
@@ -243,15 +241,15 @@ def end_fast_start() -> None:
 def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
     """Give threads that start in this context the lowest real-time priority.
 
-    These threads run before all ordinary threads, but after a loop and its drivers. Their
-    scheduling policy is round robin, so that a busy one does not block the others. Priorities stay
-    unchanged if ``realtime.priority`` is 0, or if the machine denies the change.
+    These threads run before all ordinary threads, but after a loop and its drivers. Priorities
+    stay unchanged if ``realtime.priority`` is 0, or if the machine denies the change.
 
     Thread: any. The calling thread has the priority in the context, too.
     """
     if config.priority == 0 or has_priority():
         yield
         return
+    # With round robin, a busy thread does not block the others.
     lowest = os.sched_get_priority_min(os.SCHED_RR)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(lowest))
@@ -312,7 +310,7 @@ def enter_realtime(config: RealtimeConfig) -> list[str]:
 
 @contextlib.contextmanager
 def without_collections() -> Iterator[None]:
-    """Disable garbage collection in this context. This speeds up work without cyclic garbage."""
+    """Disable garbage collection in this context, to speed up work without cyclic garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:

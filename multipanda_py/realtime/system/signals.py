@@ -73,8 +73,7 @@ def end_in_order(timeout: float = 0.0) -> None:
     Thread: main.
 
     Args:
-        timeout: Maximum duration of the orderly end [s], printed when a signal arrives. 0 means no
-            limit and no text.
+        timeout: Maximum duration of the orderly end [s]; 0 means no limit.
     """
     global end_timeout
     if program_name:
@@ -86,8 +85,8 @@ def time_left(usual: float) -> float:
     """Return the maximum time to wait for a child process or another resource to end [s].
 
     Args:
-        usual: Maximum time without a signal [s]. After a signal, the result is at most the time
-            until the deadline of the orderly end.
+        usual: Maximum time without a signal [s]. After a signal, the deadline of the orderly end
+            can shorten it.
     """
     return min(usual, max(0.0, deadline - time.monotonic())) if deadline else usual
 

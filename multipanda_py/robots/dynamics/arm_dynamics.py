@@ -28,9 +28,7 @@ _joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFram
 
 
 def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
-    """Return the pinocchio model of an arm with locked fingers.
-
-    The reflected rotor inertia is the ``armature``, which pinocchio adds to the mass matrix.
+    """Return the pinocchio model of an arm with locked fingers and reflected rotor inertias.
 
     Args:
         arm: Description of the arm.
@@ -53,12 +51,9 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
 
 
 @cache
-def _hessian_is_mislabelled() -> bool:
-    """Return True if eigenpy returns third-order tensors in the wrong memory order.
-
-    Release 3.13 labels column-major memory as row-major. The test uses the angular part of a
-    Hessian, which is zero for j <= k, because a joint does not move the axes before it.
-    """
+def _hessian_has_wrong_memory_order() -> bool:
+    # Release 3.13 of eigenpy labels column-major tensors as row-major. The test uses the angular
+    # part of a Hessian, which is zero for j <= k, because a joint does not move earlier axes.
     model = pin.buildSampleModelManipulator()
     data, q = model.createData(), np.linspace(0.3, 0.9, model.nv)
     pin.computeJointJacobians(model, data, q)
@@ -68,7 +63,7 @@ def _hessian_is_mislabelled() -> bool:
 
 
 def _column_jacobian(*arguments: Any) -> Matrix:
-    """Return the Jacobian of an arm with one joint as (6, 1); pinocchio returns a vector."""
+    # pinocchio returns a vector for an arm with one joint.
     result: Matrix = _frame_jacobian(*arguments).reshape(6, 1)
     return result
 
@@ -129,12 +124,12 @@ class ArmModel:
         self._regular = self.WRENCH_REGULARISATION * np.eye(6)
         self._projected = np.zeros(6)
         self._solver = eigenpy.LLT(np.eye(6))
-        self._mislabelled = _hessian_is_mislabelled()
+        self._mislabelled = _hessian_has_wrong_memory_order()
         self._jacobian: Any = _frame_jacobian if self._model.nv > 1 else _column_jacobian
-        self._bind()
+        self._keep_result_arrays()
 
-    def _bind(self) -> None:
-        """Keep references to pinocchio's result arrays, because its properties are slow."""
+    def _keep_result_arrays(self) -> None:
+        # The properties of pinocchio are slow, so references to the arrays are kept.
         zero = np.zeros(self._model.nv)
         pin.computeAllTerms(self._model, self._data, zero, zero)
         pin.updateFramePlacements(self._model, self._data)
@@ -145,11 +140,7 @@ class ArmModel:
         self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
 
     def attach(self, state: ArmState) -> None:
-        """Let a state share the result arrays of this model, which :meth:`update` overwrites.
-
-        Args:
-            state: State for which the model computes mass matrix, Coriolis torques and Jacobian.
-        """
+        """Let a state share the result arrays of this model, which :meth:`update` overwrites."""
         state.jacobian_gram = self._gram
         state.attach(self._mass, self._coriolis, self.hessian, TaskInertia(self._model.nv))
 
@@ -167,12 +158,11 @@ class ArmModel:
         _joint_hessians(self._model, self._data)
         hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
         n = self._model.nv
-        return hessian.reshape(n, n, 6) if self._mislabelled else self._relabel(hessian)
+        return hessian.reshape(n, n, 6) if self._mislabelled else self._swap_memory_order(hessian)
 
     @staticmethod
-    def _relabel(hessian: Matrix) -> Matrix:
-        r"""Rearrange :math:`\partial J_{rj} / \partial q_k` from [r, j, k] to [k, j, r]."""
-        return np.ascontiguousarray(hessian.transpose(2, 1, 0))
+    def _swap_memory_order(hessian: Matrix) -> Matrix:
+        return np.ascontiguousarray(hessian.transpose(2, 1, 0))  # [r, j, k] to [k, j, r].
 
     def update(self, state: ArmState) -> None:
         """Recompute all model quantities of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""
@@ -217,9 +207,8 @@ class ArmGravity:
         f = s \, m \, 9.81 \, u.
 
     Here g are the torques of arm, tool and payload, and J is the Jacobian. The force f carries the
-    grasped object, which has the mass m and the centre c. The end effector is at x, and u is the
-    upward unit vector, all in the base. The factor s ramps to 1 after a grasp and is 0 as soon as
-    the gripper releases the object.
+    grasped object of mass m and centre c. The end effector is at x, and u is the upward unit
+    vector, all in the base. The factor s ramps to 1 after a grasp, and is 0 without one.
 
     Args:
         arm: Description of the arm.
@@ -263,7 +252,7 @@ class ArmGravity:
         self._mass, self._centre_in_world = mass, centre_in_world
 
     def update(self) -> None:
-        """Compute the torques; if the joint positions are not finite, the last values stay."""
+        """Compute the gravity torques; they stay unchanged if joint positions are not finite."""
         tau = _gravity(self._model, self._data, self._state.q)
         if self._mass > 0.0:
             tau = tau + self._of_attached_object()

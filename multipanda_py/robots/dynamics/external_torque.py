@@ -29,7 +29,7 @@ class MomentumObserver:
 
     Here K is the bandwidth and p the generalised momentum. M is the mass matrix, C the Coriolis
     matrix, g the gravity torque and :math:`\tau_J` the measured torque. The estimate r follows the
-    external torque with a first-order lag of rate K. It needs no accelerations.
+    external torque with a first-order lag of rate K.
 
     Source: De Luca, Albu-Schäffer, Haddadin and Hirzinger, 2006.
 
@@ -53,15 +53,12 @@ class MomentumObserver:
         return self._estimate
 
     def restart(self) -> None:
-        """Set the estimate to zero, and start again with the next state."""
+        """Set the estimate to zero. The next :meth:`update` defines the initial momentum."""
         self._start_time = False
         self._estimate[:] = 0.0
 
     def resume(self) -> None:
-        """Continue from the last estimate at the next :meth:`update`.
-
-        Call this after missing states.
-        """
+        """Continue from the last estimate at the next :meth:`update`, after missing states."""
         self._goes_on = True
 
     def update(self, q: Vector, dq: Vector, tau_J: Vector, period: float) -> Vector:
@@ -111,16 +108,12 @@ class ExternalEstimate:
         T \dot\tau_s = \tau_{robot} - \tau_s, \qquad
         \dot{\bar\tau} = K (\tau_s - \bar\tau).
 
-    This complementary filter takes slow changes from r, and fast ones from the robot's own
-    estimate :math:`\tau_{robot}`.
-
     r is the output of a :class:`.MomentumObserver` whose input is the measured torque minus
-    modelled friction. It is accurate but slow. :math:`\tau_{robot}` is fast but biased. A filter
-    with T = 5 ms removes its noise, which gives :math:`\tau_s`. A filter with 1/K = 50 ms then
-    gives its slow part :math:`\bar\tau`.
+    modelled friction. :math:`\tau_{robot}` is the robot's own estimate, :math:`\tau_s` the same
+    without noise, and :math:`\bar\tau` its slow part. T = 5 ms and 1/K = 50 ms. The sum takes slow
+    changes from r, and fast ones from the robot.
 
-    At rest, static friction of the joints appears as an external torque. After missing states, or
-    states with values that are not finite, the estimate continues without a step.
+    At rest, static friction of the joints appears as an external torque.
 
     Args:
         arm: Description of the arm with identified parameters.
@@ -150,10 +143,7 @@ class ExternalEstimate:
         self._start_time = False
 
     def update(self) -> None:
-        """Set ``tau_ext`` of the state to the estimate.
-
-        Call this once per cycle, after the state is read.
-        """
+        """Set ``tau_ext`` of the state to the estimate, once per cycle after the state is read."""
         state, now = self._state, float(self._state.robot_time)
         period = now - self._before if now and self._before else self._period
         self._before = now
@@ -167,7 +157,7 @@ class ExternalEstimate:
             self._start_time, self._interrupted = True, False
             self._observer.restart()
             prompt[:], slow[:] = measured, 0.0
-        observed = self._observe(state, period)
+        observed = self._estimate_momentum_residual(state, period)
         prompt += period / (FILTER_TIME + period) * (measured - prompt)
         slow += (
             CROSSOVER_FREQUENCY * period / (1.0 + CROSSOVER_FREQUENCY * period) * (prompt - slow)
@@ -179,8 +169,7 @@ class ExternalEstimate:
             return
         measured[:] = result
 
-    def _observe(self, state: ArmState, period: float) -> Vector:
-        """Return the observer's estimate, (n,) [Nm]; the last one if the state is not finite."""
+    def _estimate_momentum_residual(self, state: ArmState, period: float) -> Vector:
         if not math.isfinite(state.q.dot(state.dq) + state.tau_J.dot(state.tau_J)):
             self._interrupted = True
             return self._observer.estimate
@@ -196,16 +185,13 @@ class ResidualCorrection:
 
     .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J).
 
-    The network predicts the residual :math:`r_\tau`: the part of the measured torques that the
-    model of the arm lacks, such as friction. The external torques contain it with the opposite
-    sign, so the sum is free of it. Outside of the range of the training data, the residual fades
-    to zero.
+    The residual :math:`r_\tau` is the part of the measured torques that the model of the arm
+    lacks, such as friction. It fades to zero outside of the range of the training data.
 
     Args:
         state: State of the arm, updated in place by the caller.
         live: Network that predicts the residual of the arm.
-        estimate: Estimator of the external torques to correct. None: the external torques of the
-            robot are corrected.
+        estimate: Estimator of the external torques to correct; None for those of the robot.
 
     Thread: control.
     """
@@ -217,12 +203,12 @@ class ResidualCorrection:
         self._torques = live.residual[2 * state.n_joints :]
 
     def set_load(self, load: Load) -> None:
-        """Set the payload at the flange in ``estimate``, if there is one."""
+        """Set the payload at the flange in the estimator ``estimate``, unless it is None."""
         if self._tau_ext is not None:
             self._tau_ext.set_load(load)
 
     def restart(self) -> None:
-        """Restart the residual and ``estimate``, for example after the arm was moved elsewhere."""
+        """Restart the residual and the estimator, for example after the arm was moved away."""
         self._live.reset()
         if self._tau_ext is not None:
             self._tau_ext.restart()

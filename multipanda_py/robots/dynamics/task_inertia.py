@@ -45,17 +45,14 @@ class TaskInertia:
         \Lambda^{-1} = J M^{-1} J^T = V \,\mathrm{diag}(w)\, V^T, \qquad
         \Lambda_d = V \,\mathrm{diag}\!\left(\frac{w_i}{w_i^2 + \lambda^2}\right) V^T.
 
-    J is the Jacobian and M the mass matrix. The eigenvalues w are the squared semi-axes of the
-    manipulability ellipsoid :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`, and V has the
-    eigenvectors. The manipulability is the smallest eigenvalue :math:`w_{min}`; its inverse is the
-    largest apparent mass. If it exceeds :math:`w_0` (``MIN_MANIPULABILITY``), :math:`\lambda = 0`
-    and :math:`\Lambda_d = \Lambda`. Otherwise
+    J is the Jacobian and M the mass matrix, w are the eigenvalues and V the eigenvectors. The
+    manipulability is the smallest eigenvalue :math:`w_{min}`. If it exceeds :math:`w_0`
+    (``MIN_MANIPULABILITY``), :math:`\lambda = 0` and :math:`\Lambda_d = \Lambda`. Otherwise
     :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)` bounds the inertia in the singular
     direction.
 
     Use :math:`\Lambda_d` to compute wrenches from accelerations. To project joint torques into the
-    nullspace, use :math:`\Lambda_p`. With :math:`\Lambda_d`, the projected torques would move the
-    end effector. :meth:`projection_inertia` returns
+    nullspace, use :math:`\Lambda_p` of :meth:`projection_inertia`,
 
     .. math::
         \Lambda_p = V \,\mathrm{diag}\!\left(\frac{\varphi(w_i / w_p)}{w_i}\right) V^T, \qquad
@@ -129,7 +126,7 @@ class TaskInertia:
         self.damping = self.MAX_DAMPING**2
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
-        """Recompute all terms from the mass matrix and Jacobian of a configuration.
+        """Recompute all terms of a configuration.
 
         Args:
             mass: Mass matrix M, (n, n) [kg m^2].
@@ -192,9 +189,9 @@ class TaskInertia:
     def damped_inertia_with(self, slower: float) -> NDArray[np.float64]:
         r"""Return :math:`\Lambda_d` with :math:`s \lambda^2` as damping, (6, 6), symmetric.
 
-        A controller may accelerate the end effector towards a twist :math:`\dot x` at a rate d,
-        and brake motions in damped directions at the rate s d. The joint velocity then settles at
-        :math:`M^{-1} J^T \Lambda_s \dot x` with the returned matrix :math:`\Lambda_s`.
+        In damped directions, a controller may brake at s times the rate at which it accelerates to
+        a twist :math:`\dot x`. With the result :math:`\Lambda_s`, the joint velocity then settles
+        at :math:`M^{-1} J^T \Lambda_s \dot x`.
 
         Args:
             slower: Factor s of the damping.

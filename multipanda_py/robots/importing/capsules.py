@@ -43,8 +43,7 @@ def min_capsule(cloud: Cloud) -> Capsule:
         \left[ \min_i \left( t_i + c_i \right),\ \max_i \left( t_i - c_i \right) \right],
         \qquad c_i = \sqrt{(r - s_i)^2 - \rho_i^2}.
 
-    The search for the line starts at the three principal axes of the points. It ends at a local
-    minimum of the volume, which is always the same for the same cloud.
+    The result is a local minimum of the volume, and always the same for the same cloud.
     """
     low = (cloud.points - cloud.radii[:, None]).min(axis=0)
     high = (cloud.points + cloud.radii[:, None]).max(axis=0)
@@ -53,9 +52,9 @@ def min_capsule(cloud: Cloud) -> Capsule:
     outer = local.outermost()
     centred = outer.points - outer.points.mean(axis=0)
     axes = np.linalg.eigh(centred.T @ centred)[1].T
-    lines = [_search(outer, axis) for axis in axes]
+    lines = [_search_capsule_axis(outer, axis) for axis in axes]
     positions, axes = (np.array(values) for values in zip(*lines))
-    volumes, starts, ends, radii = _about(local, positions, axes)
+    volumes, starts, ends, radii = _min_capsules_along(local, positions, axes)
     i = int(np.argmin(volumes))
     lack = max(0.0, MIN_SEGMENT_LENGTH / size - float(ends[i] - starts[i])) / 2.0
     heights = (starts[i] - lack, ends[i] + lack)
@@ -64,12 +63,9 @@ def min_capsule(cloud: Cloud) -> Capsule:
     return Capsule((x, y, z), (u, v, w), float(radii[i] * size))
 
 
-def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
-    """Search for a small capsule around a cloud; return position and direction of its axis.
-
-    The search starts along ``axis``.
-    """
-    frame = rotation_of_axis(axis)
+def _search_capsule_axis(cloud: Cloud, start_axis: Vector) -> tuple[Vector, Vector]:
+    """Return position, (3,) [m], and direction, (3,), of the axis of a small capsule."""
+    frame = rotation_of_axis(start_axis)
     across = cloud.points @ frame
     center = frame @ ((across.min(axis=0) + across.max(axis=0)) / 2.0)
     min_value, step = np.inf, FIRST_STEP
@@ -79,7 +75,7 @@ def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
         tilted /= np.linalg.norm(tilted, axis=1)[:, None]
         axes = np.concatenate((frame[None, :, 2], np.tile(frame[:, 2], (4, 1)), tilted))
         positions = np.concatenate((center[None], center + sides, np.tile(center, (4, 1))))
-        volumes = _about(cloud, positions, axes)[0]
+        volumes = _min_capsules_along(cloud, positions, axes)[0]
         i = int(np.argmin(volumes))
         if i and volumes[i] < min_value:
             center, frame = positions[i], rotation_of_axis(axes[i])
@@ -89,17 +85,10 @@ def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
     return center, frame[:, 2]
 
 
-def _about(cloud: Cloud, positions: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return the smallest capsule around a cloud along each of k lines.
-
-    Args:
-        cloud: Balls that the capsules contain.
-        positions: Point on each line, (k, 3) [m].
-        axes: Unit direction of each line, (k, 3).
-
-    Returns:
-        Volumes [m^3], positions of both ends along the lines [m], and radii [m], (k,) each.
-    """
+def _min_capsules_along(
+    cloud: Cloud, positions: Matrix, axes: Matrix
+) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return volumes [m^3], both ends along the k lines [m] and radii [m], (k,) each."""
     offsets = cloud.points - positions[:, None]
     heights = np.einsum("knj,kj->kn", offsets, axes)
     away = np.sqrt(np.maximum((offsets**2).sum(axis=2) - heights**2, 0.0))
@@ -125,8 +114,6 @@ def inertia_warnings(name: str, body: Load, around: Cloud) -> Iterator[str]:
     .. math::
         c \in \mathrm{conv}\{p_i\}, \qquad
         \operatorname{tr} I / 2 \le m \max_i \lVert p_i - c \rVert^2
-
-    Violations are not errors, because the geometry may be simpler than the link.
 
     Args:
         name: Name of the link, for messages.
@@ -154,15 +141,9 @@ joined first."""
 
 
 def capsules_around(parts: Sequence[Cloud], max_capsules: int) -> tuple[Capsule, ...]:
-    """Return capsules that together contain all parts of a link.
+    """Return at most ``max_capsules`` capsules that contain all convex parts of a link.
 
-    Two parts share one capsule if its volume is at most ``MAX_VOLUME_RATIO`` times the volume of
-    two separate capsules, or if there are too many capsules. Pairs with the smallest growth in
-    volume are joined first.
-
-    Args:
-        parts: Convex parts of the link.
-        max_capsules: Maximum number of capsules.
+    Parts share a capsule if it adds little volume (``MAX_VOLUME_RATIO``), or there are too many.
     """
     clouds = list(parts)
     while len(clouds) > MAX_COMPARED_PARTS:
@@ -227,8 +208,8 @@ def fit_capsules(
 ) -> Fit:
     """Fit capsules to the geometry of the links of an arm.
 
-    Visual geometry is used only for links without collision geometry. A link without geometry gets
-    a capsule from its joint to the next joint.
+    Links without collision geometry use their visual geometry. Links without any geometry get a
+    capsule from their joint to the next joint.
 
     Args:
         chain: Chain of the arm.

@@ -79,8 +79,7 @@ class RandomPostures:
     def overlapping(self) -> tuple[tuple[int, int], ...]:
         """Return the pairs of links whose capsules touch in over 10 % of random configurations.
 
-        Real links do not touch that often, so these capsules are wider than their links. Adjacent
-        links are left out.
+        These capsules are wider than their links. Adjacent links are left out.
         """
         count = min(CONFIGURATION_COUNT, MAX_PAIR_TESTS // max(len(self._pairs), 1))
         times = dict.fromkeys(self._pairs, 0)
@@ -93,18 +92,10 @@ class RandomPostures:
         )
 
     def ready(self, overlapping: Sequence[tuple[int, int]]) -> Vector | None:
-        """Return a ready configuration from which the tool can move in all directions, (n,) [rad].
+        """Return a ready configuration, (n,) [rad]; None if every configuration is in collision.
 
-        Candidates are random collision-free configurations with joint angles in steps of 45
-        degrees. The smallest singular value of their Jacobian is at least 70 % of the largest one
-        among all candidates. The result is the candidate with the tool down and far in front, and
-        many joints at zero.
-
-        Args:
-            overlapping: Pairs of links that may touch.
-
-        Returns:
-            Joint positions, or None if every configuration is in collision.
+        It is far from singularities, and the tool points down in front of the base. Pairs of links
+        in ``overlapping`` may touch.
         """
         low, high = self._robot.limits.span
         grids = [
@@ -122,21 +113,22 @@ class RandomPostures:
         zero = [0.0 in grid for grid in grids] & (random.random(postures.shape) < ZERO_PROBABILITY)
         postures[zero] = 0.0
         postures = np.unique(postures, axis=0)
-        scored = [self._dexterity(q) for q in postures]
+        scored = [self._dexterity_and_preference(q) for q in postures]
         values = np.array([dexterity for dexterity, _ in scored])
         known = set(overlapping)
         order = np.argsort(values)[::-1]
-        best = next((i for i in order if self._is_clear(postures[i], known)), None)
+        best = next((i for i in order if self._is_collision_free(postures[i], known)), None)
         if best is None:
             return None
         good = np.flatnonzero(values >= MIN_RELATIVE_DEXTERITY * values[best])
         plain = [scored[i][1] - NONZERO_JOINT_COST * np.count_nonzero(postures[i]) for i in good]
-        clear = (i for i in good[np.argsort(plain)[::-1]] if self._is_clear(postures[i], known))
+        clear = (
+            i for i in good[np.argsort(plain)[::-1]] if self._is_collision_free(postures[i], known)
+        )
         return np.array(postures[next(clear)])
 
-    def _is_clear(self, q: Vector, known: set[tuple[int, int]]) -> bool:
-        """Return True if no link is near the floor, and only the link pairs in ``known`` touch."""
-        return self.touching(q) <= known and self._lowest() > MIN_HEIGHT
+    def _is_collision_free(self, q: Vector, allowed_pairs: set[tuple[int, int]]) -> bool:
+        return self.touching(q) <= allowed_pairs and self._lowest_height() > MIN_HEIGHT
 
     def _update_placements(self, q: Vector) -> None:
         pin.computeCollisions(self._model, self._data, self._geometry, self._estimate, q, False)
@@ -144,8 +136,7 @@ class RandomPostures:
     def _hits(self) -> list[bool]:
         return [result.isCollision() for result in self._estimate.collisionResults]
 
-    def _lowest(self) -> float:
-        """Return the height of the lowest point of the moving links [m]."""
+    def _lowest_height(self) -> float:
         heights = [np.inf]
         for index, pose, obj in zip(
             self._links, self._estimate.oMg, self._geometry.geometryObjects
@@ -156,16 +147,13 @@ class RandomPostures:
                 heights.append(float(pose.translation[2]) - drop - obj.geometry.radius)
         return min(heights)
 
-    def _dexterity(self, q: Vector) -> tuple[float, float]:
-        """Return the smallest singular value of the Jacobian, and a score of the tool pose.
-
-        The score increases if the tool points down and is far in front of the base.
-        """
+    def _dexterity_and_preference(self, q: Vector) -> tuple[float, float]:
         axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
         jacobian = pin.computeFrameJacobian(self._model, self._data, q, self._tip, axes)
         jacobian = jacobian.reshape(6, -1)  # pinocchio returns a vector for one joint.
         jacobian[:3] /= self._size
         pin.updateFramePlacement(self._model, self._data, self._tip)
         pose = self._data.oMf[self._tip]
+        # High if the tool points down and is far in front of the base.
         preference = float(pose.translation[0] / self._size - pose.rotation[2, 2])
         return float(np.linalg.svd(jacobian, compute_uv=False)[-1]), preference

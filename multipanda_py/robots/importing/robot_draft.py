@@ -47,8 +47,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
     """Find the arm in a URDF or MJCF. ``base`` and ``tip`` select one of several arms.
 
     An arm starts with the link before its first joint. It ends with the link after its last
-    revolute joint, or with a link that is fixed to this last link. Prismatic joints after the last
-    revolute joint are fingers and do not belong to the arm.
+    revolute joint, or with a link fixed to it. Later prismatic joints are fingers.
 
     Args:
         tree: Links and joints of the URDF or MJCF.
@@ -66,7 +65,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
         )
     if base or tip:
         tree.path_to(base or tip, tip or base)  # Raises an error if the name is not a link.
-    matches = [_up_from(tree, end, base) for end in ([tip] if tip else _tips(tree))]
+    matches = [_arm_ending_at(tree, end, base) for end in ([tip] if tip else _possible_tips(tree))]
     arms = [arm for arm in matches if arm.joints and base in ("", arm.base)]
     arms = [arm for arm in arms if not any(set(arm.joints) < set(other.joints) for other in arms)]
     if len(arms) == 1:
@@ -93,29 +92,20 @@ def _ends(tree: Tree) -> str:
     return f"\nAn arm ends at these joints, because of their type: {names}" if names else ""
 
 
-def _tips(tree: Tree) -> list[str]:
-    """Return the possible tips of arms: one per revolute joint that no other one follows.
-
-    A tip is the first link that is fixed to the child link of the joint. Without a fixed link, the
-    child link is the tip.
-    """
+def _possible_tips(tree: Tree) -> list[str]:
     tips = []
     for link, joint in tree.above.items():
         behind = tree.below.get(link, [])
         if joint.kind in REVOLUTE_TYPES and not any(
             other.kind in REVOLUTE_TYPES for other in behind
         ):
+            # The tip is a link fixed to the last link of the arm, or the last link itself.
             fixed = (other.child for other in behind if other.kind == "fixed")
             tips.append(next(fixed, link))
     return tips
 
 
-def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
-    """Return the arm that ends at a tip.
-
-    It starts at ``base`` if the chain to the tip contains this link. Otherwise it starts with the
-    link before the first moving joint of the chain.
-    """
+def _arm_ending_at(tree: Tree, tip: str, base: str) -> ArmEnds:
     joints: list[str] = []
     link = start = tip
     for _ in tree.above:  # A bounded loop, because the joints may form a ring.
@@ -142,7 +132,7 @@ class RobotDraft:
         shapes: Geometry, by link name, and by ``collision`` and ``visual``.
         known: Keys of the YAML file that the user gave.
         left_out: Notes on links and joints of the imported file that are not part of the arm.
-        ready: Comment on the source of the ready configuration, for the new YAML file.
+        ready: Comment for the new YAML file on the source of the ready configuration.
         warnings: Warnings on implausible values of the imported file.
     """
 
@@ -318,7 +308,7 @@ def draft_yaml(draft: RobotDraft, source: str) -> str:
     ]
     for link, capsules in fit.capsules.items():
         lines.append(f"  {_text(link)}:  # {fit.origins[link]}")
-        lines += [f"    - {_capsule(capsule)}" for capsule in capsules]
+        lines += [f"    - {_capsule_text(capsule)}" for capsule in capsules]
     lines += [
         "",
         "# Defaults and bounds of controllet parameters, from the limits. CHECK",
@@ -351,18 +341,18 @@ def _text(value: str) -> str:
 
 
 def _row(values: Iterable[float]) -> str:
-    return f"[{', '.join(_number(value) for value in values)}]"
+    return f"[{', '.join(_number_text(value) for value in values)}]"
 
 
-def _number(value: float) -> str:
-    """Return a number with six digits and a point, because ROS distinguishes 1 and 1.0."""
+def _number_text(value: float) -> str:
     text = f"{value:.6g}"
+    # ROS distinguishes 1 and 1.0.
     return text if any(mark in text for mark in ".en") else f"{text}.0"
 
 
-def _capsule(capsule: Capsule) -> str:
-    """Return a capsule with a resolution of 0.1 mm, rounded so that it still contains its link."""
+def _capsule_text(capsule: Capsule) -> str:
     ends = [
         f"[{', '.join(f'{x + 0.0:.4f}' for x in end)}]" for end in (capsule.start, capsule.end)
     ]
+    # Due to the larger radius, the rounded capsule still contains its link.
     return f"[{ends[0]}, {ends[1]}, {capsule.radius + 1e-4:.4f}]"

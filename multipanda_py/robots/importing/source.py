@@ -30,9 +30,8 @@ MAX_MESH_SIZE = 1 << 28
 def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Path:
     """Return the path of a mesh from its name in a URDF.
 
-    The package of ``package://NAME/...`` is searched in ``packages``, then in the folders above
-    the URDF. ``file://...`` is an absolute path. Any other name is relative to the folder of the
-    URDF.
+    ``package://NAME/...`` is searched in ``packages`` and the folders above the URDF,
+    ``file://...`` is an absolute path. Other names are relative to the folder of the URDF.
 
     Args:
         name: Name of the mesh in the URDF.
@@ -84,23 +83,19 @@ POLYGON_SIDES = 32
 """Number of sides of the polygons that enclose the rims of a cylinder."""
 
 
-def _directions(count: int) -> Matrix:
-    """Return unit vectors spread evenly over the sphere by the golden angle, (count, 3)."""
+def _unit_directions(count: int) -> Matrix:
     z = 1.0 - (2.0 * np.arange(count) + 1.0) / count
-    angle = np.pi * (1.0 + 5.0**0.5) * np.arange(count)
+    angle = np.pi * (1.0 + 5.0**0.5) * np.arange(count)  # Golden angle.
     radius = np.sqrt(1.0 - z**2)
     return np.column_stack((radius * np.cos(angle), radius * np.sin(angle), z))
 
 
-_DIRECTIONS = _directions(200)
+_DIRECTIONS = _unit_directions(200)
 
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Solid as the convex hull of balls.
-
-    The balls have their centres at the vertices of a mesh, the corners of a box or the centre of a
-    sphere. For a capsule these are the ends of its axis, for a cylinder points around its rims.
+    """Solid as the convex hull of balls, such as balls at the vertices of a mesh or along rims.
 
     Attributes:
         points: Centres of the balls, (n, 3) [m].
@@ -120,10 +115,7 @@ class Cloud:
         return max(0.0, float((_DIRECTIONS @ point - reach).max()))
 
     def outermost(self) -> Cloud:
-        """Return the cloud without balls inside the hull.
-
-        Each remaining ball extends farthest in at least one of 200 directions.
-        """
+        """Return the cloud with only the balls that extend farthest in one of 200 directions."""
         if len(self.points) <= len(_DIRECTIONS):
             return self
         reach = _DIRECTIONS @ self.points.T + self.radii
@@ -319,15 +311,9 @@ _MUJOCO_KINDS = {
 
 
 def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Shape]]]:
-    """Return the geometry of some bodies of an MJCF.
+    """Return the shapes of MJCF bodies by ``collision`` (geoms with contacts) and ``visual``.
 
-    Args:
-        mjcf: Path of the MJCF.
-        links: Names of the bodies.
-
-    Returns:
-        Shapes by body, and by ``collision`` (geoms with contacts) and ``visual`` (other geoms).
-        Their frame is at the joint of the body, along the axes of the body.
+    Their frame is at the joint of the body, along the axes of the body.
     """
     # Imported here, because loading MuJoCo takes half a second.
     mujoco = needed("mujoco")
@@ -409,15 +395,9 @@ def tree_of(source: Path) -> Tree:
 
 
 def shapes_of(source: Path, links: Sequence[str], packages: Sequence[Path] = ()) -> Shapes:
-    """Read the geometry of some links of a URDF or MJCF.
+    """Return the shapes of some links of a URDF or MJCF, by ``collision`` and ``visual``.
 
-    Args:
-        source: Path of the URDF or MJCF.
-        links: Names of the links.
-        packages: Folders of packages for the meshes of a URDF, or folders that contain packages.
-
-    Returns:
-        Shapes by link, and by ``collision`` and ``visual``.
+    ``packages`` are folders of packages for URDF meshes, or folders that contain packages.
     """
     if kind_of(source) == "urdf":
         return link_shapes(source, links, packages)

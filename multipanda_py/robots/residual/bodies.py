@@ -24,9 +24,8 @@ class BodyDifference:
 
     .. math:: \tau_b = Y(q, \dot q, \ddot q)\, \Delta\pi
 
-    with the regressor Y and the differences :math:`\Delta\pi`. The recursive Newton-Euler
-    algorithm computes the torques. It is linear in the inertial parameters (Atkeson, An and
-    Hollerbach, Int. J. Robotics Research 1986), so it also accepts their differences.
+    with the regressor Y (Atkeson, An and Hollerbach, Int. J. Robotics Research 1986) and the
+    differences :math:`\Delta\pi`.
 
     Args:
         placements: Pose of every joint in the parent link, (n, 4, 4).
@@ -64,13 +63,13 @@ class BodyDifference:
             joint = self._model.addJoint(
                 number, kind(axes[number]), placement, f"joint_{number + 1}"
             )
-            self._model.inertias[joint] = _body(parameters[number])
+            self._model.inertias[joint] = _inertia_from_differences(parameters[number])
         self._model.gravity = pin.Motion(np.asarray(gravity, float), np.zeros(3))
         self._data: Any = self._model.createData()
 
     @classmethod
     def of_parts(cls, parts: Mapping[str, Any]) -> BodyDifference:
-        """Create the object from the arguments of its constructor, by name, as a file stores them.
+        """Create the object from the named arguments of its constructor, as stored in a file.
 
         Raises:
             ConfigurationError: An argument is missing or has a wrong shape.
@@ -119,12 +118,8 @@ def _turning(axis: Vector) -> Any:
     return pin.JointModelRevoluteUnaligned(axis)
 
 
-def _body(parameters: Vector) -> Any:
-    """Convert differences of inertial parameters to a pinocchio body.
-
-    Its mass is at least ``MIN_MASS_DIFFERENCE``, or negative, because pinocchio divides by it.
-    """
+def _inertia_from_differences(parameters: Vector) -> Any:
     value = np.array(parameters, float)
-    if abs(value[0]) < MIN_MASS_DIFFERENCE:
+    if abs(value[0]) < MIN_MASS_DIFFERENCE:  # pinocchio divides by the mass.
         value[0] = MIN_MASS_DIFFERENCE
     return pin.Inertia.FromDynamicParameters(value)

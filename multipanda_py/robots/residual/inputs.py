@@ -19,10 +19,7 @@ SIDES = ("twin", "plant")
 
 
 def row_labels(joints: int) -> list[str]:
-    """Return the names of the values in a sample of n joints.
-
-    They are ``q_1`` to ``q_n``, ``dq_1`` to ``dq_n`` and ``tau_1`` to ``tau_n``.
-    """
+    """Return the names of a sample's values: ``q_1`` to ``q_n``, then ``dq_1``..., ``tau_1``..."""
     return [f"{quantity}_{joint + 1}" for quantity in QUANTITIES for joint in range(joints)]
 
 
@@ -34,8 +31,7 @@ class Normalisation:
         \hat r = \frac{r}{x_{high} - x_{low}}.
 
     A sample x within the limits has a normalised state :math:`\hat x` in [0, 1]. The difference r
-    of two samples has a normalised difference :math:`\hat r` in [-1, 1]. All data sets of a robot
-    have the same scaling, because it does not depend on the data.
+    of two samples has a normalised difference :math:`\hat r` in [-1, 1].
 
     Source: Dürr et al., Realeasy, IEEE CASE 2021, section on data (joint limit specifications).
 
@@ -99,15 +95,13 @@ class Normalisation:
 
 
 class SlipSprings:
-    r"""Springs between joints and ground that slip beyond a distance, as a friction model.
+    r"""Springs between joints and ground that slip beyond a distance: friction with hysteresis.
 
     .. math:: z_{i,j} \leftarrow \mathrm{clip}\left(z_{i,j} + \frac{2}{d_i} \Delta q_j,\,
         -1,\, 1\right).
 
-    :math:`z_{i,j}` is the deflection of spring i of joint j, :math:`d_i` its slip distance and
-    :math:`\Delta q_j` the displacement of the joint. After a reversal of the joint, z changes from
-    -1 to 1 or back within :math:`d_i`. A sum of springs thus models friction with hysteresis.
-    Springs start at zero.
+    :math:`z_{i,j}` is the deflection of spring i of joint j, initially zero. :math:`d_i` is the
+    slip distance, and :math:`\Delta q_j` the displacement of the joint.
 
     Source: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip model, 2005.
 
@@ -176,10 +170,8 @@ class Inputs:
     .. math:: x = \left(\hat x, \tanh\frac{\dot q}{v_1}, \tanh\frac{\dot q}{v_2}, \dots,
         z_1, z_2, \dots\right).
 
-    :math:`\hat x` is the normalised state. The scaled speeds :math:`\tanh(\dot q / v_i)` have
-    reference speeds :math:`v_i`. They show the sign change of friction, which occurs within about
-    0.01 rad/s. The deflections :math:`z_i` of :class:`.SlipSprings` show friction of gears, which
-    changes within about 0.01 rad after a reversal.
+    :math:`\hat x` is the normalised state. The reference speeds :math:`v_i` scale the joint
+    velocities :math:`\dot q`. :math:`z_i` are the deflections of :class:`.SlipSprings`.
 
     Args:
         scale: Scaling of normalised states.
@@ -223,10 +215,7 @@ class Inputs:
         self._springs.reset()
 
     def internal_state(self) -> tuple[Any, ...]:
-        """Return the state of the slip springs for :meth:`restore`.
-
-        Its arrays are not copies: the next step changes them.
-        """
+        """Return views of the springs' state for :meth:`restore`; the next step changes them."""
         return self._springs.deflection, self._springs.last, self._springs.has_started
 
     def restore(self, internal_state: tuple[Any, ...]) -> None:

@@ -26,7 +26,7 @@ GATE_COUNT = 4
 
 @dataclass(frozen=True, eq=False)
 class LstmWeights:
-    """Weights of a layer of h units with m inputs.
+    """Weights of an LSTM layer with m inputs and h units.
 
     Attributes:
         of_input: Weights W of the inputs, (4 h, m).
@@ -72,9 +72,8 @@ class Lstm:
 
     Args:
         weights: Weights of the layer, with m inputs and n outputs.
-        row: Array for the input x, a constant 1 (for the bias) and the output h, (m + 1 + n,). By
-            default a new array. The arrays of two layers can overlap, so that the output of one is
-            the input of the other.
+        row: Array for the input x, a constant 1 (for the bias) and the output h, (m + 1 + n,).
+            The arrays of successive layers can overlap. None for a new array.
 
     Attributes:
         output: Output h, (n,); changed in place by every step.
@@ -181,8 +180,7 @@ class RealTimeNetwork:
         h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x).
 
     At step k, :math:`\hat r_k` is the normalised residual and :math:`x_k` are the inputs, see
-    :class:`.Inputs`. :math:`h^{(1)}, h^{(2)}` are the outputs of both recurrent layers. The output
-    layer has the weights :math:`W_d, V_d, b_d`.
+    :class:`.Inputs`. The output layer has the weights :math:`W_d, V_d, b_d`.
 
     Source: Dürr et al., Realeasy, IEEE CASE 2021, real-time network with two layers of 3 n units.
 
@@ -243,10 +241,9 @@ class PreciseNetwork:
     .. math:: \hat r = W_d (\overrightarrow{h}^{(2)} + \overleftarrow{h}^{(2)}) + V_d x + b_d,
         \qquad h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}].
 
-    :math:`\hat r` are the normalised residuals, x the inputs and h the outputs of the recurrent
-    layers. The arrows mark layers that run forwards and backwards in time. The outputs of the
-    first pair of layers are concatenated. They are the input of the second pair, whose outputs are
-    added. The output layer has the weights :math:`W_d, V_d, b_d`.
+    :math:`\hat r` are the normalised residuals, x the inputs and h the outputs of two pairs of
+    recurrent layers. The arrows mark layers that run forwards and backwards in time. The input of
+    the second pair is :math:`h^{(1)}`. :math:`W_d, V_d, b_d` are output weights.
 
     Source: Dürr et al., Realeasy, IEEE CASE 2021, precise network.
 
@@ -279,11 +276,7 @@ class PreciseNetwork:
 
 
 def network(kind: str, arrays: Arrays) -> RealTimeNetwork | PreciseNetwork:
-    """Create a network from its weights.
-
-    Args:
-        kind: Kind of network, ``real_time`` or ``precise``.
-        arrays: Weights by name.
+    """Create a network of kind ``real_time`` or ``precise`` from its weights by name.
 
     Raises:
         ConfigurationError: The kind is unknown, or weights are missing or do not fit.

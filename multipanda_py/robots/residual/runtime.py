@@ -36,19 +36,15 @@ class LiveResidual:
     :math:`\hat r` is the normalised residual of the network and :math:`\hat r_{max}` its maximum
     in the training data. :math:`\hat\tau_b` are the normalised torques of
     :class:`.BodyDifference`. :class:`.Normalisation` has the limits :math:`x_{low}, x_{high}`. d
-    is the distance of the normalised state from the range of the training data.
-
-    The factor s is 0 for 0.5 s at the start and after a state that is not finite, then ramps to 1
-    in 0.5 s. The network runs at the sample rate of its training data. Between two of its steps,
-    the residual is constant.
+    is the distance of the normalised state from the range of the training data. The factor s is 0
+    for 0.5 s at the start and after a state that is not finite, then ramps to 1 in 0.5 s.
 
     Args:
         trained: Real-time network with its data.
         period: Cycle time of :meth:`step` [s].
         robot: Name of the arm's model.
         joints: Names of the arm's joints.
-        phase: Number of the cycle in which the network first runs. With different numbers, the
-            networks of several arms run in different cycles.
+        phase: Number of the cycle in which the network first runs.
 
     Attributes:
         residual: Residual r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
@@ -123,10 +119,7 @@ class LiveResidual:
         self.confidence = 0.0
 
     def internal_state(self) -> tuple[object, ...]:
-        """Return the internal state for :meth:`restore`.
-
-        Its arrays are not copies: the next step changes them.
-        """
+        """Return views of the internal state for :meth:`restore`; the next step changes them."""
         return (
             *self._net.states, self._last_dq, self.residual, self.of_bodies,
             self._inputs.internal_state(), self.confidence, self._sample_count, self._cycle,
@@ -200,9 +193,8 @@ its period. The network skips earlier states, and warms up again after later one
 class CorrectedStates:
     """Correction of a simulator's time-stamped states by the residual of a network.
 
-    The network runs at the sample rate of its training data. Between two of its steps, the
-    residual is constant. The network warms up again if states are missing, or if a state is older
-    than the last one. Meanwhile the residual is zero, and then fades in.
+    The residual is constant between two steps of the network. During a warm-up it is zero, and
+    then fades in. Missing states, and states older than the last one, restart the warm-up.
 
     Args:
         trained: Real-time network with its data.
@@ -225,10 +217,7 @@ class CorrectedStates:
 
     @property
     def confidence(self) -> float:
-        """Factor on the residual, 0 to 1.
-
-        It is less than 1 during the warm-up and outside of the range of the training data.
-        """
+        """Factor on the residual, 0 to 1; below 1 in the warm-up and outside the training data."""
         return self._live.confidence
 
     def correct(self, time: float, state: Vector) -> Vector:
@@ -257,9 +246,8 @@ def indices_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") ->
 
     Args:
         joints: Joint names in the training data, such as ``joint1``.
-        names: Joint names in the message, such as ``left_fr3_joint1``. Fingers and other arms are
-            ignored.
-        prefix: Prefix of the joint names of the arm, to select it from several arms; may be empty.
+        names: Joint names in the message, such as ``left_fr3_joint1``.
+        prefix: Prefix of the joint names of the arm; may be empty if there is only one arm.
 
     Raises:
         ConfigurationError: No arm or more than one arm has all joints.

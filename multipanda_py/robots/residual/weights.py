@@ -32,7 +32,7 @@ DAMAGED_FILE_ERRORS = (
 
 
 def arrays_in(path: Path) -> dict[str, Any]:
-    """Return the arrays of an npz file. No code in it is run, and its size is limited.
+    """Return the arrays of an npz file of limited size, without running code in it.
 
     Raises:
         OSError, ValueError: The file is missing or damaged. Other exceptions for damaged files are
@@ -55,15 +55,10 @@ def arrays_in(path: Path) -> dict[str, Any]:
 
 
 def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
-    """Check types and values of the metadata in a file.
-
-    Args:
-        path: Path of the file, for messages.
-        about: Metadata, a map in a valid file.
-        formats: Allowed versions of the file format.
+    """Check types and values of the metadata in a file, and its format version.
 
     Raises:
-        ConfigurationError: A type or value is invalid.
+        ConfigurationError: A type or value is invalid, or the version is not in ``formats``.
     """
     if not isinstance(about, dict):
         raise ConfigurationError(f"{path}: about: got {about!r:.60}, allowed a map of values")
@@ -171,10 +166,9 @@ class TrainedResidual:
         return Inputs(self.normalisation, self.speeds, self.distances)
 
     def run(self, states: Matrix) -> Matrix:
-        """Return the normalised residuals of a motion, (k, 3 n), limited to ``bound``.
+        """Return the normalised residuals of a motion, limited to ``bound``, (k, 3 n).
 
-        Args:
-            states: Normalised states of the motion, (k, 3 n).
+        ``states`` are the normalised states of the motion, (k, 3 n).
         """
         result = self.network().run(self.inputs().rows(states))
         if self.bodies is not None:
@@ -255,12 +249,7 @@ def load_residual(path: Path) -> TrainedResidual:
 
 
 def digest_of(text: str, parts: dict[str, Any]) -> str:
-    """Return the SHA-256 of the contents of a file, as hexadecimal digits.
-
-    Args:
-        text: Metadata as JSON.
-        parts: Arrays by name.
-    """
+    """Return the SHA-256 of metadata as JSON and arrays by name, as hexadecimal digits."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(parts):
         part = np.ascontiguousarray(parts[name], float)

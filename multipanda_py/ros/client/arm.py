@@ -35,15 +35,12 @@ from multipanda_py.state import ArmSnapshot, Vector
 
 
 class RemoteArm:
-    """Subscriptions to the state of one arm.
+    """Client that receives the state topics of one arm.
 
     Args:
-        link: Link to the node.
         root: Namespace of the cell with a leading slash, or empty.
-        name: Name of the arm.
-        description: Description of the arm.
-        stale: Age above which a message counts as missing [s].
-        merged: Subscription to the cell's ``joint_states``, which contain the finger positions.
+        max_age: Age above which a message counts as missing [s].
+        all_joints: Subscription to the cell's ``joint_states``, which have the finger positions.
         status: Diagnostics of the cell, with owner and fault of the arm.
 
     Attributes:
@@ -56,16 +53,16 @@ class RemoteArm:
         root: str,
         name: str,
         description: ArmDescription,
-        stale: float,
-        merged: LatestMessage,
+        max_age: float,
+        all_joints: LatestMessage,
         status: NodeStatus,
     ) -> None:
         self.name, self._description = name, description
-        self._merged, self._reported = merged, status
+        self._all_joints, self._reported = all_joints, status
         read_twist = partial(read_numbers, TwistStamped, ("linear", "angular"))
         read_wrench = partial(read_numbers, WrenchStamped, ("force", "torque"))
         self._joints, self._pose, self._twist, self._wrench = (
-            link.hear(kind, f"{root}/{name}/{topic}", stale, read)
+            link.hear(kind, f"{root}/{name}/{topic}", max_age, read)
             for kind, topic, read in (
                 (JointState, "joint_states", None), (PoseStamped, "current_pose", read_pose),
                 (TwistStamped, "current_twist", read_twist),
@@ -74,7 +71,7 @@ class RemoteArm:
         )  # fmt: skip
         self.topics = [self._joints, self._pose, self._twist, self._wrench]
         if description.gripper is not None:
-            self.topics.append(merged)
+            self.topics.append(all_joints)
 
     @property
     def status(self) -> ArmStatus:
@@ -123,8 +120,9 @@ class RemoteArm:
             raise TopicLost(f"{self._joints.name}: {error}") from None
         n, status = self._description.n_joints, self.status
         state = ArmSnapshot(
-            self.name, time, _array(q, n), _array(dq, n), _array(joints.effort, n),
-            np.full(n, np.nan), np.full(n, np.nan), pose.position, pose.rotation,
+            self.name, time, _array_or_nan(q, n), _array_or_nan(dq, n),
+            _array_or_nan(joints.effort, n), np.full(n, np.nan), np.full(n, np.nan),
+            pose.position, pose.rotation,
             np.array(self._twist.message().numbers), np.array(self._wrench.message().numbers),
             self._fingers(), status.owner, status.fault,
         )  # fmt: skip
@@ -140,16 +138,15 @@ class RemoteArm:
         names = self._description.finger_joint_names
         if not names:
             return np.zeros(2)
-        message = self._merged.message()
+        message = self._all_joints.message()
         positions = dict(zip(message.name, message.position))
         try:
             return np.array([positions[name] for name in names])
         except KeyError as error:
-            raise TopicLost(f"{self._merged.name}: has no joint {error}") from None
+            raise TopicLost(f"{self._all_joints.name}: has no joint {error}") from None
 
 
-def _array(values: Any, size: int) -> Vector:
-    """Return values as an array of length ``size``; NaN if their number differs."""
+def _array_or_nan(values: Any, size: int) -> Vector:
     if values is None or len(values) != size:
         return np.full(size, np.nan)
     return np.array(values)
@@ -160,12 +157,12 @@ MOTION_TIMEOUT = 20.0
 
 
 class NodeHand:
-    """Client of one gripper. Its methods start a command and do not wait for the node.
+    """Client of one gripper. Its methods send a request and return it without waiting.
 
-    Each method returns a request. Its ``poll`` returns None until the node has answered.
+    ``poll`` of a request returns None until the node has answered.
 
     Args:
-        link: Link to the node, on which :meth:`.NodeLink.start` was not called yet.
+        link: Link to the node, before :meth:`.NodeLink.start`.
 
     Thread: one.
     """
@@ -185,10 +182,9 @@ class NodeHand:
     def grasp(
         self, width: float, *, force: float = 0.0, epsilon_outer: float = 0.0
     ) -> Call[object]:
-        """Start to close the gripper around an object.
+        """Start to close the gripper fully or around an object.
 
-        All arguments are ignored: the node closes the fingers as far as possible, with its default
-        force.
+        All arguments are ignored; the node uses its default force.
         """
 
         def read(response: Any) -> object:
@@ -200,7 +196,7 @@ class NodeHand:
 
 
 class HandGoal:
-    """Request of a gripper motion, pending until the gripper accepts or rejects the goal."""
+    """Goal of a gripper motion, pending until the gripper accepts or rejects it."""
 
     def __init__(self, client: Any, goal: Any, description: str) -> None:
         self._description = description

@@ -33,7 +33,7 @@ from multipanda_py.ros.client.controllets import (
     RemoteControllets,
     RemoteMotion,
 )
-from multipanda_py.ros.client.node_link import LatestMessage, NodeLink, name_of_own
+from multipanda_py.ros.client.node_link import LatestMessage, NodeLink, unique_node_name
 from multipanda_py.ros.client.target_publisher import RemoteTargets
 from multipanda_py.ros.node.conversions import WORLD, read_pose, write_pose
 from multipanda_py.ros.node.settings import ask_for_cell
@@ -54,18 +54,16 @@ MIN_STATE_TIMEOUT = 0.5
 class RosCell:
     """Client of a running node, with the methods of :class:`.Cell` that environments use.
 
-    The configuration comes from the node's parameters. All other data use the topics, services and
-    actions of ``doc/ros_interface.md``. The gates of the node check every target, and its
-    controllets hold their arms when targets stop.
+    The gates of the node check every target. Arms hold when their targets stop.
 
     Args:
         namespace: Namespace of the node, such as ``/lab``; empty for none.
         timeout: Timeout for the discovery of the node and for its answers [s].
 
     Attributes:
-        config: Configuration of the remote cell.
+        config: Configuration of the cell, from the parameters of the node.
         states: States that are received from the node.
-        targets: Targets that are sent to the node.
+        targets: Publisher of targets to the node.
 
     Raises:
         TopicLost: If there is no such node, or a topic has timed out; the message names it.
@@ -88,7 +86,7 @@ class RosCell:
             self._connect(timeout)
 
     def _connect(self, timeout: float) -> None:
-        self._link = NodeLink(name_of_own("cell_client"))
+        self._link = NodeLink(unique_node_name("cell_client"))
         try:
             self._start(self._link, timeout)
         except BaseException:
@@ -122,10 +120,7 @@ class RosCell:
 
     @property
     def time(self) -> float:
-        """Measurement time of the newest states, counted from the creation of this client [s].
-
-        Each arm has its own time stamp; the earliest one counts.
-        """
+        """Earliest measurement time of the arms' newest states, since this client exists [s]."""
         return self.states.time
 
     def snapshot_at(self, time: float) -> RosCell:
@@ -135,7 +130,7 @@ class RosCell:
     def controllets_for(
         self, arms: Sequence[str], controllet_type: str, period: float
     ) -> dict[str, str]:
-        """Select the controllet of a type on each arm, and prepare to send it targets.
+        """Select the controllet of a type on each arm as receiver of targets.
 
         Args:
             arms: Names of the arms.
@@ -146,9 +141,8 @@ class RosCell:
             Names of the controllets, by arm.
 
         Raises:
-            ConfigurationError: If an arm has no controllet of this type, or lacks
-                ``joint_trajectory_controller`` for :meth:`move_to`. Also if ``target_timeout``
-                of a controllet is 0 or at most ``period``.
+            ConfigurationError: If an arm has no controllet of this type or no
+                ``joint_trajectory_controller``, or ``target_timeout`` is 0 or at most ``period``.
             UnknownName: If the cell has no such arm.
         """
         laws = self._laws.choose(arms, controllet_type, period)
@@ -169,13 +163,10 @@ class RosCell:
         """
         self._link.start()
         self.targets.wait(self._timeout)
-        self.states.restart(self._timeout)
+        self.states.wait_until_recent(self._timeout)
 
     def close(self) -> None:
-        """Stop the arms to which this client sends targets, and disconnect.
-
-        The arms hold afterwards. Further calls have no effect.
-        """
+        """Put the arms with targets of this client on hold, and disconnect; safe to call twice."""
         self._laws.end()
         self._link.close()
 
@@ -244,13 +235,10 @@ class RosCell:
         self._laws.hold()
 
     def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Clear the faults of arms, and wait until diagnostics report none for them.
+        """Clear the faults of arms, wait until diagnostics report none, and return the arm names.
 
         Args:
             arms: Names of the arms; None for all arms.
-
-        Returns:
-            Names of these arms.
 
         Raises:
             TopicLost: If the node does not answer.
@@ -261,14 +249,7 @@ class RosCell:
         return chosen
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the newest events of the cell, such as faults and notices.
-
-        Args:
-            count: Number of events that the caller already has; 0 at its first call.
-
-        Returns:
-            Number of events so far, and the events after the first ``count``.
-        """
+        """Return the number of events so far, and the events after the first ``count``."""
         return self.states.events_since(count)
 
     def switch(
@@ -282,8 +263,7 @@ class RosCell:
         Args:
             activate: Names of controllets to activate.
             deactivate: Names of controllets to deactivate. Arms without a controllet hold.
-            strictness: Treatment of requests that cannot be fulfilled: name of a
-                :class:`.Strictness` in lower case, such as ``best_effort``.
+            strictness: Name of a :class:`.Strictness` in lower case, such as ``best_effort``.
 
         Raises:
             SwitchRejected: If the node rejects the switch; the message has the reason.
@@ -361,27 +341,20 @@ class RemoteStates:
         descriptions: Mapping[str, ArmDescription],
     ) -> None:
         self._link, self._root, self._config, self._origin = link, root, config, 0.0
-        stale = max(MIN_STATE_TIMEOUT, 5.0 / config.cell.joint_state_rate)
-        merged = link.hear(JointState, f"{root}/joint_states", stale)
+        max_age = max(MIN_STATE_TIMEOUT, 5.0 / config.cell.joint_state_rate)
+        all_joints = link.hear(JointState, f"{root}/joint_states", max_age)
         status = self._status = NodeStatus(config, link.node)
         self.arms = {
-            name: RemoteArm(link, root, name, arm, stale, merged, status)
+            name: RemoteArm(link, root, name, arm, max_age, all_joints, status)
             for name, arm in descriptions.items()
         }
         self.object_topics = {
-            name: link.hear(PoseStamped, f"{root}/objects/{name}/pose", stale, read_pose)
+            name: link.hear(PoseStamped, f"{root}/objects/{name}/pose", max_age, read_pose)
             for name in movable_objects(config)
         }
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the newest events of the cell, such as faults and notices.
-
-        Args:
-            count: Number of events that the caller already has; 0 at its first call.
-
-        Returns:
-            Number of events so far, and the events after the first ``count``.
-        """
+        """Return the number of events so far, and the events after the first ``count``."""
         return self._status.events_since(count)
 
     @property
@@ -391,14 +364,11 @@ class RemoteStates:
 
     @property
     def time(self) -> float:
-        """Measurement time of the newest states, counted from :meth:`wait_for_states` [s].
-
-        Each arm has its own time stamp; the earliest one counts.
-        """
+        """Earliest measurement time of the newest states, since :meth:`wait_for_states` [s]."""
         return min(arm.stamp for arm in self.arms.values()) - self._origin
 
     def wait_for_states(self, timeout: float) -> None:
-        """Wait until every topic has a message, then set :attr:`time` to zero.
+        """Wait for a message on every state topic, then set :attr:`time` to zero.
 
         Args:
             timeout: Maximum time to wait [s].
@@ -418,7 +388,7 @@ class RemoteStates:
         )  # fmt: skip
         self._origin = min(arm.stamp for arm in self.arms.values())
 
-    def restart(self, timeout: float) -> None:
+    def wait_until_recent(self, timeout: float) -> None:
         """Wait until the newest state of every arm is recent.
 
         Args:
@@ -457,10 +427,8 @@ class RemoteWorld:
     """Client that moves objects in the simulated world.
 
     Args:
-        link: Link to the node.
-        root: Namespace of the cell.
-        config: Configuration of the cell.
-        objects: Topics of the object poses, by name.
+        root: Namespace of the cell with a leading slash, or empty.
+        object_topics: Subscriptions to the poses of movable objects, by name.
         timeout: Timeout of answers [s].
     """
 
@@ -469,10 +437,11 @@ class RemoteWorld:
         link: NodeLink,
         root: str,
         config: CellConfig,
-        objects: Mapping[str, LatestMessage],
+        object_topics: Mapping[str, LatestMessage],
         timeout: float,
     ) -> None:
-        self._link, self._name, self._objects = link, f"{root}/set_entity_state", objects
+        self._link, self._name = link, f"{root}/set_entity_state"
+        self._objects = object_topics
         self._real, self._timeout = first_arm_without_simulation(config), timeout
         if not self.refusal():
             link.offer(SetEntityState, self._name)

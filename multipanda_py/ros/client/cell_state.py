@@ -60,8 +60,8 @@ class ArmStatus(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Line(LoopEvent):
-    """Event for a line of the node's log; ``str`` returns the line without kind and arm."""
+class LogLine(LoopEvent):
+    """Line of the node's log as an event; ``str`` returns only its text."""
 
     def __str__(self) -> str:
         return self.text
@@ -105,18 +105,10 @@ class NodeStatus:
 
     def note(self, text: str, time_ns: int) -> None:
         """Store a line of the node's log, received at ``time_ns`` of CLOCK_MONOTONIC."""
-        self._remember(Line(Event.NOTICE, time_ns, "", "", text))
+        self._remember(LogLine(Event.NOTICE, time_ns, "", "", text))
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the newest events of the cell, such as faults and notices.
-
-        Args:
-            count: Number of events that the caller already has; 0 at its first call.
-
-        Returns:
-            Number of events so far, and the events after the first ``count``. Of these, only the
-            last :data:`MAX_EVENTS` are stored.
-        """
+        """Return the number of events so far, and the stored ones after the first ``count``."""
         total, events = self._count, list(self._events)
         return total, events[len(events) - min(len(events), total - count) :]
 
@@ -139,7 +131,7 @@ class NodeStatus:
         )  # fmt: skip
 
     def receive(self, message: Any) -> None:
-        """Process diagnostics; those of other nodes are ignored."""
+        """Store the diagnostics of this cell; those of other cells are ignored."""
         for status in message.status:
             values = {item.key: item.value for item in status.values}
             cell, _, arm = status.hardware_id.partition("/")
@@ -201,9 +193,6 @@ MIN_LOG_LEVEL = 30
 
 class CellStateSubscriber:
     """Subscriptions to all topics of a cell that a panel shows.
-
-    Args:
-        link: Link to the node, with the thread that receives messages.
 
     Attributes:
         status: Diagnostics of the cell.
@@ -302,15 +291,7 @@ class CellStateSubscriber:
         return self._poses[arm].received_at
 
     def _joint_indices(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
-        """Find the joints and fingers of each arm in a message ``JointState``.
-
-        Args:
-            names: Joint names of the message, in order.
-
-        Returns:
-            For each arm: its index in the cell, the indices of its joints in ``names``, and those
-            of its fingers. Arms without all their joints in ``names`` are omitted.
-        """
+        """Return arm, joint and finger indices of each arm with all its joints in ``names``."""
         result = []
         for index, arm in enumerate(self._arms):
             if set(arm.joint_names) <= set(names):

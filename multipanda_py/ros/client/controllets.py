@@ -52,11 +52,7 @@ class RemoteControllets:
     """Client that switches controllets of a node, and checks that arms follow their targets.
 
     Args:
-        link: Link to the node.
         root: Namespace of the cell with a leading slash, or empty.
-        config: Configuration of the cell.
-        arms: States of the arms, by name.
-        targets: Publisher of the arms' targets.
         timeout: Timeout of service answers [s].
     """
 
@@ -91,9 +87,8 @@ class RemoteControllets:
             period: Period of targets [s].
 
         Raises:
-            ConfigurationError: If an arm has no controllet of this type, or lacks
-                ``joint_trajectory_controller`` for :class:`RemoteMotion`. Also if
-                ``target_timeout`` of a controllet is 0 or at most ``period``.
+            ConfigurationError: If an arm has no controllet of this type or no
+                ``joint_trajectory_controller``, or ``target_timeout`` is 0 or at most ``period``.
             UnknownName: If the cell has no such arm.
         """
         faults, result = [], {}
@@ -141,10 +136,7 @@ class RemoteControllets:
             raise SwitchRejected(f"{self._root}/stop: {answer.message}")
 
     def recover(self, arms: Sequence[str]) -> None:
-        """Clear faults of arms, and wait until diagnostics report no fault.
-
-        Args:
-            arms: Names of the arms. The node receives a request for each, even after a failed one.
+        """Clear the faults of arms, and wait until diagnostics report no fault.
 
         Raises:
             TopicLost: If the node does not answer.
@@ -158,13 +150,12 @@ class RemoteControllets:
                 failed[arm] = f"{name}: {answer.message}"
         if failed:
             raise RecoveryFailed("; ".join(failed.values()), failed)
-        self._link.until(lambda: not self._faults(arms), self._timeout)
-        if faults := self._faults(arms):
+        self._link.until(lambda: not self._reported_faults(arms), self._timeout)
+        if faults := self._reported_faults(arms):
             text = "; ".join(f"{self._root}/{arm}: still has {why}" for arm, why in faults.items())
             raise RecoveryFailed(f"{text}. Remove the cause and recover again", faults)
 
-    def _faults(self, arms: Sequence[str]) -> dict[str, str]:
-        """Return the faults that diagnostics report, by arm."""
+    def _reported_faults(self, arms: Sequence[str]) -> dict[str, str]:
         found = {arm: self._arms[arm].status for arm in arms}
         return {arm: f"{one.fault}: {one.reason}" for arm, one in found.items() if one.fault}
 
@@ -179,8 +170,7 @@ class RemoteControllets:
         Args:
             activate: Names of controllets to activate.
             deactivate: Names of controllets to deactivate. Arms without a controllet hold.
-            strictness: Treatment of requests that cannot be fulfilled: name of a
-                :class:`.Strictness` in lower case, such as ``best_effort``.
+            strictness: Name of a :class:`.Strictness` in lower case, such as ``best_effort``.
 
         Raises:
             SwitchRejected: If the node rejects the switch; the message has the reason.
@@ -194,7 +184,7 @@ class RemoteControllets:
         answer = self._link.ask(name, request, self._timeout)
         if not answer.ok:
             raise SwitchRejected(f"{name}: {getattr(answer, 'message', '') or 'refused'}")
-        self._targets.connect()
+        self._targets.forget_earlier_targets()
         is_ours = {*activate} == {*self._laws.values()}
         self._since = time.monotonic() if is_ours else 0.0
         self._refused = {
@@ -230,7 +220,7 @@ class RemoteControllets:
                     f"/diagnostics: no message about {name} for {now - status.received_at:.1f} s, "
                     f"allowed {timeout:.1f} s"
                 )
-            self._check_alone(name)
+            self._check_target_age_and_senders(name)
             if not self._since or status.received_at < self._since + DIAGNOSTICS_DELAY:
                 continue
             if status.owner != law and not status.fault:
@@ -248,15 +238,14 @@ class RemoteControllets:
             if status.refused - before > (sent - sent_before) / 2:
                 raise TargetRejected(f"{name}: the node rejects targets: {status.refusal}")
 
-    def _check_alone(self, name: str) -> None:
-        """Check that an arm's targets have not timed out, and have no other publisher."""
+    def _check_target_age_and_senders(self, name: str) -> None:
         age, timeout = self._targets.target_age(name), self._timeouts[name]
         if age > timeout:
             raise LoopError(
                 f"{name}: received no target for {age:.2f} s, allowed {timeout:g} s "
                 "(target_timeout). The arm holds, or another client has moved it. Call reset()"
             )
-        if topic := self._targets.of_others(name):
+        if topic := self._targets.competing_topic(name):
             raise LoopError(
                 f"{name}: another client also sends to {topic}. Stop it and call reset()"
             )
@@ -271,9 +260,8 @@ RESULT_TIMEOUT = 10.0
 class RemoteMotion:
     """Client that executes trajectories of several arms with a common start.
 
-    A trajectory action continues without its client. This client therefore sends heartbeats, so
-    that the arms hold if its program is killed or suspended. An interrupted program cancels its
-    goals.
+    It sends heartbeats, so that the arms hold if its program is killed or suspended. An
+    interrupted program cancels its goals.
 
     Args:
         controllets: Name of the trajectory controllet, by arm.
@@ -287,10 +275,10 @@ class RemoteMotion:
             )
             for arm, law in controllets.items()
         }
-        self._signs = link.node.create_publisher(
+        self._heartbeats = link.node.create_publisher(
             String, f"{root}/{HEARTBEAT_TOPIC}", QoSProfile(depth=1)
         )
-        self._sign_at = 0.0
+        self._next_heartbeat = 0.0
 
     def follow(
         self,
@@ -320,7 +308,7 @@ class RemoteMotion:
                 )
         start = now + START_DELAY
         moved, handles = [*points], dict[str, Any]()
-        self._notify_moved(moved)
+        self._send_heartbeat(moved)
         try:
             requested = {
                 arm: self._clients[arm].send_goal_async(_goal(rows, joints[arm], start))
@@ -342,12 +330,12 @@ class RemoteMotion:
             for handle in handles.values():
                 handle.cancel_goal_async()
             raise
-        self._notify_moved([])
+        self._send_heartbeat([])
 
     def _wait(self, future: Any, timeout: float, arm: str, moved: list[str]) -> Any:
         def is_done() -> bool:
-            if time.monotonic() > self._sign_at:
-                self._notify_moved(moved)
+            if time.monotonic() > self._next_heartbeat:
+                self._send_heartbeat(moved)
             return bool(future.done())
 
         if not self._link.until(is_done, timeout):
@@ -356,10 +344,9 @@ class RemoteMotion:
             )
         return future.result()
 
-    def _notify_moved(self, arms: list[str]) -> None:
-        """Send the heartbeat with the arms that this program moves now."""
-        self._sign_at = time.monotonic() + LEASE_DURATION / 5.0
-        self._signs.publish(String(data=" ".join((self._link.node.get_name(), *arms))))
+    def _send_heartbeat(self, moved_arms: list[str]) -> None:
+        self._next_heartbeat = time.monotonic() + LEASE_DURATION / 5.0
+        self._heartbeats.publish(String(data=" ".join((self._link.node.get_name(), *moved_arms))))
 
 
 def _goal(rows: Matrix, joints: tuple[str, ...], start: float) -> Any:

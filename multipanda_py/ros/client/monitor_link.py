@@ -97,10 +97,7 @@ def listen(namespace: str, *arms: str) -> None:
 
 
 def publish(cell: str, namespace: str) -> None:
-    """Publish joint states of the twins, and diagnostics with their deviations from the arms.
-
-    The input is lines of JSON from standard input, until it ends.
-    """
+    """Publish the twins' joint states and deviations from standard input, until it ends."""
     node = rclpy.create_node(
         f"twin_monitor_{cell.replace('/', '_')}",
         namespace=namespace.strip("/"), enable_rosout=False,

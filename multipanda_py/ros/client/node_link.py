@@ -46,7 +46,7 @@ class Call(Generic[Answer]):
     Args:
         read: Function that converts the response to the result of :meth:`poll`, never to None.
         timeout: Timeout of the answer [s].
-        again: Period of repeated requests [s]; 0 for no repetition.
+        repeat_period: Period of repeated requests [s]; 0 for no repetition.
         max_repeats: Maximum number of repetitions.
 
     Thread: any.
@@ -58,12 +58,16 @@ class Call(Generic[Answer]):
         request: Any,
         read: Callable[[Any], Answer],
         timeout: float = 10.0,
-        again: float = 0.0,
+        repeat_period: float = 0.0,
         max_repeats: float = math.inf,
     ) -> None:
         self._client, self._request, self._read = client, request, read
-        self._again, self._left, self._timeout = again, max_repeats if again else 0, timeout
-        self._next_call_time = time.monotonic() + again
+        self._repeat_period, self._left, self._timeout = (
+            repeat_period,
+            max_repeats if repeat_period else 0,
+            timeout,
+        )
+        self._next_call_time = time.monotonic() + repeat_period
         self._deadline = time.monotonic() + timeout
         self._futures = [client.call_async(request)]
 
@@ -98,12 +102,12 @@ class Call(Generic[Answer]):
     def repeat_if_due(self) -> None:
         """Send the request again if it is due. Thread: that of :class:`NodeLink`."""
         if self._left and time.monotonic() > self._next_call_time and not self.is_done:
-            self._next_call_time += self._again
+            self._next_call_time += self._repeat_period
             self._left -= 1
             self._futures.append(self._client.call_async(self._request))
 
     def forget(self) -> None:
-        """Stop waiting: discard answers that arrive from now on."""
+        """Discard answers that arrive from now on."""
         for future in self._futures:
             self._client.remove_pending_request(future)
 
@@ -120,23 +124,20 @@ class RequestChain:
 
     Args:
         first: First request.
-        go_on: Function that creates the second request from the first answer, in the thread of
-            :meth:`poll` or of :class:`NodeLink`.
+        make_second: Function that creates the second request from the first answer, in the thread
+            of :meth:`poll` or of :class:`NodeLink`.
 
     Thread: any.
     """
 
-    def __init__(self, first: Call[Any], go_on: Callable[[Any], Pending]) -> None:
-        self._first, self._go_on = first, go_on
+    def __init__(self, first: Call[Any], make_second: Callable[[Any], Pending]) -> None:
+        self._first, self._make_second = first, make_second
         self._second: Pending | None = None
-        self._going_on = threading.Lock()
+        self._second_lock = threading.Lock()
         first.add_done_callback(self._take)
 
     def poll(self) -> object | None:
-        """Return the answer to the second request, or None while one of the two is pending.
-
-        Errors of both requests are raised.
-        """
+        """Return the answer to the second request, or None; raises the errors of both requests."""
         if self._second is None:
             # The callback ``_take`` is not called for the answer to a repeated request, so check
             # here.
@@ -146,7 +147,7 @@ class RequestChain:
         return self._second.poll()
 
     def _take(self) -> None:
-        with self._going_on:
+        with self._second_lock:
             if self._second is not None:
                 return
             try:
@@ -154,14 +155,14 @@ class RequestChain:
             except MultipandaError:  # ``poll`` of this chain raises the same error.
                 return
             if response is not None:
-                self._second = self._go_on(response)
+                self._second = self._make_second(response)
 
 
 class LatestMessage:
     """Newest message of a topic, decoded on demand.
 
     Args:
-        stale: Maximum age of the newest message [s].
+        max_age: Maximum age of the newest message [s].
         read: Function that decodes a message for :meth:`message`; may raise TargetRejected.
         qos: QoS profile; by default best effort, which matches every publisher.
 
@@ -177,11 +178,11 @@ class LatestMessage:
         node: Any,
         kind: type,
         topic: str,
-        stale: float = math.inf,
+        max_age: float = math.inf,
         read: Callable[[bytes], Any] | None = None,
         qos: QoSProfile = TARGET_QOS,
     ) -> None:
-        self.name, self.stale, self.count = node.resolve_topic_name(topic), stale, 0
+        self.name, self.max_age, self.count = node.resolve_topic_name(topic), max_age, 0
         self._newest, self._last = (b"", -1e9), (b"", None)
         self._read = read or partial(read_message, kind)
         node.create_subscription(kind, topic, self._take, qos, raw=True)
@@ -197,7 +198,7 @@ class LatestMessage:
     @property
     def is_new(self) -> bool:
         """True if the newest message is not too old."""
-        return bool(self.count) and time.monotonic() - self.received_at <= self.stale
+        return bool(self.count) and time.monotonic() - self.received_at <= self.max_age
 
     def check(self) -> None:
         """Check that there is a recent message.
@@ -209,8 +210,8 @@ class LatestMessage:
             raise TopicLost(
                 f"{self.name}: no message received yet. Check that the node is running"
             )
-        if (age := time.monotonic() - self.received_at) > self.stale:
-            raise TopicLost(f"{self.name}: no message for {age:.2f} s, allowed {self.stale:g} s")
+        if (age := time.monotonic() - self.received_at) > self.max_age:
+            raise TopicLost(f"{self.name}: no message for {age:.2f} s, allowed {self.max_age:g} s")
 
     def message(self) -> Any:
         """Return the newest message.
@@ -228,16 +229,15 @@ class LatestMessage:
         return self._last[1]
 
 
-def name_of_own(name: str) -> str:
-    """Return a node name that is unique on this machine: ``name``, process ID and a number."""
+def unique_node_name(name: str) -> str:
+    """Return ``name`` with process ID and a number, a node name that is unique on this machine."""
     return f"{name}_{os.getpid()}_{next(_numbers)}"
 
 
 class NodeLink:
-    """DDS participant with one ROS node and the thread that serves it.
+    """ROS node in a separate DDS participant and rclpy context, and the thread that serves it.
 
-    Its rclpy context is independent of the program's default one. Create subscriptions, publishers
-    and clients before :meth:`start`.
+    Create subscriptions, publishers and clients before :meth:`start`.
 
     Attributes:
         node: Node to subscribe and publish with.
@@ -274,7 +274,7 @@ class NodeLink:
         self,
         kind: type,
         topic: str,
-        stale: float = math.inf,
+        max_age: float = math.inf,
         read: Callable[[bytes], Any] | None = None,
         qos: QoSProfile = TARGET_QOS,
     ) -> LatestMessage:
@@ -283,18 +283,18 @@ class NodeLink:
         Args:
             kind: Class of the message.
             topic: Name of the topic.
-            stale: Age above which a message counts as missing [s].
+            max_age: Age above which a message counts as missing [s].
             read: Function that decodes a serialized message; None for the one of rclpy.
             qos: QoS profile; by default best effort, which matches every publisher.
         """
-        return LatestMessage(self.node, kind, topic, stale, read, qos)
+        return LatestMessage(self.node, kind, topic, max_age, read, qos)
 
     def offer(self, kind: Any, service: str) -> None:
         """Create the client of a service, for :meth:`call`."""
         self._clients[service] = self.node.create_client(kind, service, qos_profile=RESPONSE_QOS)
 
     def not_found(self) -> list[str]:
-        """Return the services passed to :meth:`offer` that have not been found yet."""
+        """Return the services of :meth:`offer` that have not been found yet."""
         return [name for name, one in self._clients.items() if not one.service_is_ready()]
 
     def is_discovered(self, service: str) -> bool:
@@ -313,7 +313,7 @@ class NodeLink:
             if time.monotonic() > deadline:
                 return False
             if self._thread.ident is None:
-                self._serve(_POLL_PERIOD)
+                self._spin_and_repeat_calls(_POLL_PERIOD)
             else:
                 time.sleep(_POLL_PERIOD)
         return True
@@ -321,7 +321,7 @@ class NodeLink:
     def need(
         self, missing: Callable[[], list[str]], timeout: float, description: str, hint: str = ""
     ) -> None:
-        """Wait until nothing is missing, such as services or first messages of topics.
+        """Wait until no service or topic is missing.
 
         Args:
             missing: Function that returns the names of missing services or topics.
@@ -341,7 +341,7 @@ class NodeLink:
         request: Any,
         read: Callable[[Any], Answer],
         timeout: float = 10.0,
-        again: float = 0.0,
+        repeat_period: float = 0.0,
         max_repeats: float = math.inf,
     ) -> Call[Answer]:
         """Call a service without waiting for the answer.
@@ -351,10 +351,10 @@ class NodeLink:
             request: Request message.
             read: Function that converts the response to the result of :meth:`.Call.poll`.
             timeout: Timeout of the answer [s].
-            again: Period at which an unanswered request is repeated [s]; 0 for no repetition.
+            repeat_period: Period of repetitions of an unanswered request [s]; 0 for none.
             max_repeats: Maximum number of repetitions.
         """
-        call = Call(self._clients[service], request, read, timeout, again, max_repeats)
+        call = Call(self._clients[service], request, read, timeout, repeat_period, max_repeats)
         with self._opening:
             self._open = [*(one for one in self._open if not one.is_done), call]
         return call
@@ -382,7 +382,7 @@ class NodeLink:
         max_repeats = 0 if service in self._known else 1
         self._known.add(service)
         return self.answer(
-            self.call(service, request, _as_it_is, timeout, REPEAT_PERIOD, max_repeats)
+            self.call(service, request, _unchanged, timeout, REPEAT_PERIOD, max_repeats)
         )
 
     def check(self) -> None:
@@ -412,14 +412,13 @@ class NodeLink:
     def _run(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
             while not self._ends:
-                self._serve(SPIN_TIMEOUT)
+                self._spin_and_repeat_calls(SPIN_TIMEOUT)
 
-    def _serve(self, timeout: float) -> None:
-        """Execute one callback, and repeat calls that are due."""
+    def _spin_and_repeat_calls(self, timeout: float) -> None:
         self._executor.spin_once(timeout)
         for call in self._open:
             call.repeat_if_due()
 
 
-def _as_it_is(response: Any) -> Any:
+def _unchanged(response: Any) -> Any:
     return response

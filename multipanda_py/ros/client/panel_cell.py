@@ -65,9 +65,6 @@ MAX_LISTED_NAMES = 3
 class NodeCell(Closeable):
     """Client of a running node for the panel. Only the constructor waits.
 
-    Stop requests have a separate DDS participant and thread, so that they never queue behind other
-    messages. If a switch is in progress, the stop is sent again after it.
-
     Args:
         namespace: Namespace of the cell.
         config: Configuration of the cell; by default that of the node's parameters.
@@ -87,6 +84,7 @@ class NodeCell(Closeable):
     def __init__(self, namespace: str = "", config: CellConfig | None = None) -> None:
         self._root = f"/{namespace.strip('/')}".rstrip("/")
         name = f"multipanda_panel_{os.getpid()}"
+        # Stop requests have a separate participant, so that they never queue behind others.
         self.link, self._stop = NodeLink(name), NodeLink(f"{name}_stop")
         try:
             self._stop.offer(Trigger, f"{self._root}/stop")
@@ -122,29 +120,19 @@ class NodeCell(Closeable):
             for arm, described in self.descriptions.items()
             if described.gripper is not None
         }
-        self._sent = TargetPublisher(
+        self._targets = TargetPublisher(
             link, root, config, self.frames, lambda: self.states.status.has_system_time
         )
         self._switches: list[Call[SwitchResult]] = []
-        self._beginnings = dict.fromkeys(self.arms, -1)
+        self._activations = dict.fromkeys(self.arms, -1)
         link.start()
-        self._find(from_file)
+        self._wait_for_services(from_file)
         link.need(self.states.silent, TIMEOUT, "no message", discovery_hint())
-        pending_requests = {spec.name: self._ask_parameters(spec) for spec in self._laws()}
+        pending_requests = {spec.name: self._request_parameters(spec) for spec in self._laws()}
         self._values = {name: link.answer(call) for name, call in pending_requests.items()}
         self._requested_at = dict.fromkeys(self._values, time.monotonic())
 
-    def _find(self, from_file: bool) -> None:
-        """Wait until the services of the node are discovered.
-
-        Args:
-            from_file: True if the caller gave the configuration, False if the node did.
-
-        Raises:
-            ConfigurationError: If the node runs, but lacks services of a given configuration.
-            TopicLost: If the node does not run, or services of its own configuration are missing.
-        """
-
+    def _wait_for_services(self, from_file: bool) -> None:
         def missing() -> list[str]:
             return [*self._stop.not_found(), *self.link.not_found()]
 
@@ -192,9 +180,9 @@ class NodeCell(Closeable):
         Raises:
             LoopError: If the node has sent nothing for ``NODE_TIMEOUT``.
         """
-        self._sent.publish_heartbeat()
+        self._targets.publish_heartbeat()
         for arm in self.arms:
-            self._take_back(arm)
+            self._stop_after_switch(arm)
         if time.monotonic() - self.states.status.received_at > max(
             NODE_TIMEOUT, 3.0 / self.config.cell.diagnostics_rate
         ):
@@ -223,14 +211,7 @@ class NodeCell(Closeable):
         return self.states.status.statistics()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the newest events of the cell, such as faults and lines of the node's log.
-
-        Args:
-            count: Number of events that the caller already has; 0 at its first call.
-
-        Returns:
-            Number of events so far, and the events after the first ``count``.
-        """
+        """Return the number of events so far, and the events after the first ``count``."""
         return self.states.status.events_since(count)
 
     def parameters(self, name: str) -> dict[str, Any]:
@@ -240,7 +221,7 @@ class NodeCell(Closeable):
         now = time.monotonic()
         if now > self._requested_at[name] + MAX_CACHE_AGE:
             self._requested_at[name] = now
-            call = self._ask_parameters(self._by_name[name])
+            call = self._request_parameters(self._by_name[name])
             call.add_done_callback(lambda: self._values.__setitem__(name, call.poll() or {}))
         return dict(self._values[name])
 
@@ -261,12 +242,12 @@ class NodeCell(Closeable):
             return self._set(name, accepted)
         newest = parameters_of(self.link, f"{self._root}/{name}", vectors, TIMEOUT)
 
-        def go_on(response: Mapping[str, Any]) -> Pending:
+        def merge_and_set(response: Mapping[str, Any]) -> Pending:
             changed = {key: accepted[key] != np.array(known[key]) for key in vectors}
             merged = {key: np.where(changed[key], accepted[key], response[key]) for key in vectors}
             return self._set(name, accepted | merged)
 
-        return RequestChain(newest, go_on)
+        return RequestChain(newest, merge_and_set)
 
     def _set(self, name: str, accepted: dict[str, Any]) -> Call[object]:
         def read(response: Any) -> object:
@@ -283,10 +264,7 @@ class NodeCell(Closeable):
         return self.link.call(f"{self._root}/{name}/set_parameters", request, read)
 
     def set_target(self, arm: str, pose: Pose | None = None, *, frame: str = "") -> None:
-        """Send a tool pose to the controllet of an arm.
-
-        The call does not wait for the node. If the node rejects the target, :meth:`events_since`
-        has the reason later.
+        """Send a tool pose to the controllet of an arm. A rejection by the node becomes an event.
 
         Args:
             arm: Name of the arm.
@@ -303,7 +281,7 @@ class NodeCell(Closeable):
                 f"{arm}: target: no message from the node for {age:.1f} s. Try again"
             )
         if pose is not None:
-            self._sent.publish(self.state(arm), pose, frame)
+            self._targets.publish(self.state(arm), pose, frame)
 
     def request_switch(
         self,
@@ -318,10 +296,9 @@ class NodeCell(Closeable):
         Args:
             activate: Names of controllets to activate.
             deactivate: Names of controllets to deactivate. Arms without a controllet hold.
-            strictness: Treatment of requests that cannot be fulfilled: name of a
-                :class:`.Strictness` in lower case, such as ``best_effort``.
+            strictness: Name of a :class:`.Strictness` in lower case, such as ``best_effort``.
             timeout: Maximum time that the node takes for the switch [s].
-            by: Name of the requesting client. It is ignored: a ROS request has no field for it.
+            by: Ignored name of the requesting client.
         """
 
         def read(response: Any) -> SwitchResult:
@@ -329,7 +306,7 @@ class NodeCell(Closeable):
             message = getattr(response, "message", "")
             if not response.ok:
                 raise SwitchRejected(message or "the node has rejected the switch")
-            self._ask_active()
+            self._request_active()
             return SwitchResult(tuple(activate), tuple(deactivate), (), (), 0.0, (message,))
 
         request = SwitchController.Request(
@@ -346,7 +323,7 @@ class NodeCell(Closeable):
         """Request a hold of all arms, and repeat the request until it is answered.
 
         Args:
-            by: Name of the requesting client. It is ignored: a ROS request has no field for it.
+            by: Ignored name of the requesting client.
         """
         call = self._stop_now()
         for switch in self._switches:
@@ -363,7 +340,9 @@ class NodeCell(Closeable):
         """
         path = "error_recovery" if arms is None else f"{next(iter(arms))}/error_recovery"
         service = f"{self._root}/{path}"
-        return self.link.call(service, Trigger.Request(), _done, RECOVERY_RESPONSE_TIMEOUT)
+        return self.link.call(
+            service, Trigger.Request(), _check_success, RECOVERY_RESPONSE_TIMEOUT
+        )
 
     def gripper(self, arm: str) -> NodeHand:
         """Return the gripper of an arm that has one."""
@@ -371,43 +350,38 @@ class NodeCell(Closeable):
 
     def close(self) -> None:
         """Stop arms that move to targets of this panel, and disconnect."""
-        self._sent.close(self.state)
+        self._targets.close(self.state)
         self.link.close()
         self._stop.close()
 
-    def _take_back(self, arm: str) -> None:
-        """Stop an arm if its controllet has changed just after this panel has sent a target.
-
-        The target was meant for the previous controllet, but the new one may have received it.
-        """
+    def _stop_after_switch(self, arm: str) -> None:
         status = self.states.status.arms[arm]
-        before, self._beginnings[arm] = self._beginnings[arm], status.activation_count
+        # The target was meant for the previous controllet, but the new one may have received it.
+        before, self._activations[arm] = self._activations[arm], status.activation_count
         law = self._by_name.get(status.owner)
         if before == status.activation_count or law is None or "pose" not in law.channel_table:
             return
-        if self._sent.has_just_published(arm):
+        if self._targets.has_just_published(arm):
             with contextlib.suppress(TargetRejected):
                 self.set_target(arm, self.pose(arm))
 
     def _laws(self) -> list[InstanceSpec]:
         return [spec for spec in self.specs if not spec.is_hold]
 
-    def _ask_parameters(self, spec: InstanceSpec) -> Call[dict[str, Any]]:
+    def _request_parameters(self, spec: InstanceSpec) -> Call[dict[str, Any]]:
         names = [one.name for one in spec.parameter_specs]
         return parameters_of(self.link, f"{self._root}/{spec.name}", names, TIMEOUT)
 
     def _stop_now(self) -> Call[object]:
         def read(response: Any) -> object:
-            self._ask_active()
-            return _done(response)
+            self._request_active()
+            return _check_success(response)
 
         return self._stop.call(
-            f"{self._root}/stop", Trigger.Request(), read, again=STOP_REPEAT_PERIOD
+            f"{self._root}/stop", Trigger.Request(), read, repeat_period=STOP_REPEAT_PERIOD
         )
 
-    def _ask_active(self) -> None:
-        """Request the active controllets, which diagnostics report up to a second later."""
-
+    def _request_active(self) -> None:
         def read(response: Any) -> object:
             names = [one.name for one in response.controller if one.state == "active"]
             laws = [self._by_name[name] for name in names if name in self._by_name]
@@ -417,16 +391,12 @@ class NodeCell(Closeable):
             self.states.status.active = (*(law.name for law in laws), *free)
             return response
 
+        # Diagnostics report the active controllets up to a second later.
         call = self.link.call(f"{self._manager}/list_controllers", ListControllers.Request(), read)
         call.add_done_callback(call.poll)
 
 
-def _done(response: Any) -> object:
-    """Check and return the answer of a service of type Trigger.
-
-    Raises:
-        NodeRejected: If the node reports a failure.
-    """
+def _check_success(response: Any) -> object:
     if not response.success:
         raise NodeRejected(response.message)
     return response

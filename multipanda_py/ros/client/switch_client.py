@@ -30,7 +30,7 @@ RESPONSE_TIMEOUT = 10.0
 
 
 def main() -> int:
-    """Send switch requests to the node until standard input ends, which stops this program."""
+    """Send the switch requests from standard input to the node, until the input ends."""
     announce_without_types()
     # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)

@@ -53,12 +53,7 @@ _TARGET_QOS = QoSProfile(depth=1)
 
 
 class TargetPublisher:
-    """Publisher of tool poses for a panel.
-
-    Targets beyond the gate are rejected here already, because the node does not answer a target.
-    An arm gets a publisher with its first target, so that idle panels do not appear as competing
-    publishers. Messages have the time of :meth:`publish` as stamp, so that the node rejects those
-    that a suspended program sends too late.
+    """Publisher of tool poses for a panel, which rejects targets beyond the gate.
 
     Args:
         frames: Frames of the cell, in which target poses may be given.
@@ -83,18 +78,18 @@ class TargetPublisher:
         self._streams = {arm: Stream(f"{arm} pose", Counter()) for arm in config.arms}
         self._unsent: dict[str, tuple[float, PoseStamped]] = {}
         self._moved: dict[str, float] = {}
-        self._signs_left, self._sign_at = 0, 0.0
+        self._heartbeats_left, self._next_heartbeat = 0, 0.0
         self._alive, self._deaf_until = time.monotonic(), 0.0
         self._name = link.node.get_name()
         topic = f"{root}/{HEARTBEAT_TOPIC}"
-        self._signs = self._publisher(String, topic)
+        self._heartbeats = self._publisher(String, topic)
         self._others: dict[str, tuple[str, float]] = {}
         link.node.create_subscription(
-            String, f"{root}/{HEARTBEAT_TOPIC}", self._hear, HEARTBEAT_QOS
+            String, f"{root}/{HEARTBEAT_TOPIC}", self._store_heartbeat, HEARTBEAT_QOS
         )
 
     def publish(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
-        """Send a target, the pose of the tool in a frame.
+        """Send the pose of an arm's tool in a frame as target.
 
         Raises:
             TargetRejected: If the target is beyond the gate, another client moves the arm, or this
@@ -103,7 +98,7 @@ class TargetPublisher:
         arm, now, stamp = state.name, time.monotonic(), time.time_ns()
         if now > self._alive + LEASE_DURATION or now < self._deaf_until:
             raise TargetRejected(f"{arm}: target: this program was suspended. Try again")
-        if other := self._moved_by(arm, now):
+        if other := self._competing_client(arm, now):
             raise TargetRejected(
                 f"{arm}: target: {other!r:.60} moves the arm now. Try again later"
             )
@@ -113,28 +108,27 @@ class TargetPublisher:
         )
         message = PoseStamped()
         message.header.frame_id = frame
+        # With this stamp the node rejects messages that a suspended program sends too late.
         self._stamp(message, stamp)
         write_pose(message.pose, pose)
+        # An early publisher of an idle panel would appear as a competing one.
         if arm not in self._publishers:
             topic = f"{self._root}/{arm}/target_pose"
             self._publishers[arm] = self._publisher(PoseStamped, topic)
         if not self._moved:
-            self._sign_at = 0.0
+            self._next_heartbeat = 0.0
         self._moved[arm] = now + MOVED_TIME
         self._unsent[arm] = now, message
         self.publish_heartbeat()
 
     def has_just_published(self, arm: str) -> bool:
-        """Return True if an arm's last target is at most ``ACTIVATION_DELAY`` old.
-
-        If the controllet of the arm changes, the new one may have received this target.
-        """
+        """Return True if an arm's last target is at most ``ACTIVATION_DELAY`` old."""
         return time.monotonic() < self._moved.get(arm, 0.0) - MOVED_TIME + ACTIVATION_DELAY
 
     def publish_heartbeat(self) -> None:
-        """Send a heartbeat if one is due, and targets to which the node now subscribes.
+        """Send a due heartbeat with the arms that this program moves.
 
-        The heartbeat names the arms that this program moves.
+        Targets that waited for a subscriber are sent, too.
         """
         now = time.monotonic()
         # A program that calls this too late was suspended, and the node has stopped its arms.
@@ -150,26 +144,23 @@ class TargetPublisher:
             del self._unsent[arm]
         if self._moved:
             self._moved = {arm: until for arm, until in self._moved.items() if until > now}
-            self._signs_left = FINAL_HEARTBEATS
-        if self._signs_left and now >= self._sign_at:
-            self._sign_at = now + HEARTBEAT_PERIOD
-            self._signs_left -= 1
-            self._signs.publish(String(data=" ".join((self._name, *self._moved))))
+            self._heartbeats_left = FINAL_HEARTBEATS
+        if self._heartbeats_left and now >= self._next_heartbeat:
+            self._next_heartbeat = now + HEARTBEAT_PERIOD
+            self._heartbeats_left -= 1
+            self._heartbeats.publish(String(data=" ".join((self._name, *self._moved))))
 
-    def _moved_by(self, arm: str, now: float) -> str:
-        """Return the name of another client that moves an arm, or an empty string.
-
-        If this panel moves the arm too, the other client counts only if its name is first in
-        alphabetical order. Thus, one of two clients that start at once can continue.
-        """
+    def _competing_client(self, arm: str, now: float) -> str:
+        # If both programs move the arm, only the name that is first in alphabetical order counts.
+        # Thus, one of two clients that start at once can continue.
         name, received = self._others.get(arm, ("", -LEASE_DURATION))
         is_ours = self._moved.get(arm, 0.0) > now
         return (
             name if now < received + LEASE_DURATION and not (is_ours and self._name < name) else ""
         )
 
-    def _hear(self, heartbeat: String) -> None:
-        """Store the arms that another client moves. Thread: that of the :class:`.NodeLink`."""
+    def _store_heartbeat(self, heartbeat: String) -> None:
+        # Thread: that of the NodeLink.
         sender, *arms = heartbeat.data.split() or [""]
         if sender == self._name:
             return
@@ -181,9 +172,7 @@ class TargetPublisher:
                 self._others[arm] = sender, time.monotonic()
 
     def close(self, state: Callable[[str], ArmSnapshot]) -> None:
-        """Stop the arms that may still move to a target, and end the heartbeat.
-
-        An arm stops because its measured pose is sent as a target.
+        """Stop each moving arm by its measured pose as target, and end the heartbeat.
 
         Args:
             state: Function that returns the state of an arm by its name.
@@ -193,9 +182,9 @@ class TargetPublisher:
             here = state(arm)
             with contextlib.suppress(TargetRejected):  # The node may have stopped the arm already.
                 self.publish(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
-        self._moved, self._sign_at = {}, 0.0
+        self._moved, self._next_heartbeat = {}, 0.0
         if self._publishers:
-            self._signs_left = 1
+            self._heartbeats_left = 1
             self.publish_heartbeat()
 
     def _publisher(self, kind: Any, topic: str) -> Any:
@@ -217,10 +206,7 @@ _ALL_TARGETS_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFO
 class RemoteTargets:
     """Publisher of targets for an environment or policy, which also detects competing clients.
 
-    Targets are stamped with the time of the node. The node rejects targets that arrive late.
-
-    All messages on the target topics are counted. If there are more than this client has sent,
-    another client sends targets too, and arms would oscillate between two targets.
+    Targets have the time of the node as stamp. The node rejects targets that arrive late.
 
     Attributes:
         sent: Number of sent messages, by arm.
@@ -237,13 +223,9 @@ class RemoteTargets:
         self._initial_counts: dict[tuple[str, str], int] = {}
         self._last: dict[str, float] = {}
 
-    def offer(self, controllets: Mapping[str, str]) -> None:
-        """Create publishers for all channels of controllets.
-
-        Args:
-            controllets: Names of the controllets, by arm.
-        """
-        for arm, law in controllets.items():
+    def offer(self, controllet_of_arm: Mapping[str, str]) -> None:
+        """Create publishers for all channels of the controllets."""
+        for arm, law in controllet_of_arm.items():
             for channel in self._names.spec(law).channel_table.values():
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"
                 if channel.name in _KINDS and key not in self._publishers:
@@ -253,22 +235,20 @@ class RemoteTargets:
                         kind, topic, STATE_QOS
                     )
 
-    def connect(self) -> None:
-        """Reset the counts and the age of sent targets to zero."""
+    def forget_earlier_targets(self) -> None:
+        """Forget the earlier targets for :meth:`target_age` and :meth:`competing_topic`."""
         self._last.clear()
         self._counts = Counter()
         self._initial_counts = {key: received.count for key, received in self._latest.items()}
 
     def target_age(self, arm: str) -> float:
-        """Return the time since the last target of an arm, by the node's clock [s].
-
-        The result is 0 before the first target after :meth:`connect`.
-        """
+        """Return the time since the last target of an arm [s]; 0 before the first one."""
         last = self._last.get(arm)
         return 0.0 if last is None else self._arms[arm].now - last
 
-    def of_others(self, arm: str) -> str:
-        """Return the topic on which another client also sends to an arm, or an empty string."""
+    def competing_topic(self, arm: str) -> str:
+        """Return a topic on which another client also sends to an arm, or an empty string."""
+        # More messages than this client has sent: arms would oscillate between two targets.
         for key, received in self._latest.items():
             sent = self._counts[key]
             if key[0] == arm and sent and received.count - self._initial_counts.get(key, 0) > sent:
@@ -281,7 +261,7 @@ class RemoteTargets:
         Raises:
             TopicLost: If a topic has no subscription in time.
         """
-        self._link.need(self._unheard, timeout, "no subscriber")
+        self._link.need(self._without_subscriber, timeout, "no subscriber")
 
     def send(
         self, arm: str, pose: Pose | None, q: ArrayLike | None, wrench: ArrayLike | None
@@ -305,11 +285,11 @@ class RemoteTargets:
                     f"{arm}: {name}: got {values.tolist()}, allowed finite numbers"
                 )
         if pose is not None:
-            message = self._stamped(arm, "pose")
+            message = self._new_message(arm, "pose")
             write_pose(message.pose, pose)
             self._publishers[arm, "pose"].publish(message)
         for name, values in numbers.items():
-            message = self._stamped(arm, name)
+            message = self._new_message(arm, name)
             if name == "joint":
                 message.name = list(self._names.descriptions[arm].joint_names)
                 message.position = values.tolist()
@@ -317,14 +297,7 @@ class RemoteTargets:
                 write_wrench(message.wrench, values.tolist())
             self._publishers[arm, name].publish(message)
 
-    def _stamped(self, arm: str, channel: str) -> Any:
-        """Create and count a target message of a channel, with the node's present time.
-
-        The message has no frame: a pose is in the base of the arm.
-
-        Raises:
-            TargetRejected: If the controllet of the arm accepts no such target.
-        """
+    def _new_message(self, arm: str, channel: str) -> Any:
         if (arm, channel) not in self._publishers:
             raise TargetRejected(
                 f"{arm}: its controllet accepts no {channel} target. Switch to another one"
@@ -333,9 +306,10 @@ class RemoteTargets:
         self.sent[arm] += 1
         self._counts[arm, channel] += 1
         self._last[arm] = now
+        # Without a frame, a pose is in the base of the arm.
         message.header.stamp = Time(sec=int(now), nanosec=int(now % 1.0 * 1e9))
         return message
 
-    def _unheard(self) -> list[str]:
+    def _without_subscriber(self) -> list[str]:
         all_of_them = self._publishers.values()
         return [one.topic_name for one in all_of_them if not one.get_subscription_count()]

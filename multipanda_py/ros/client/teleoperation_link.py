@@ -48,23 +48,21 @@ Subscriptions = tuple[tuple[str, Any, str, Callable[[Any], Any], QoSProfile], ..
 
 
 def pose_numbers(message: PoseStamped) -> list[float]:
-    """Return position, then quaternion x y z w, seven numbers."""
+    """Return position [m], then quaternion x y z w, seven numbers."""
     p, q = message.pose.position, message.pose.orientation
     return [p.x, p.y, p.z, q.x, q.y, q.z, q.w]
 
 
 def twist_numbers(message: Twist | TwistStamped) -> list[float]:
-    """Return linear, then angular velocity, six numbers."""
+    """Return linear [m/s], then angular velocity [rad/s], six numbers."""
     twist = message.twist if isinstance(message, TwistStamped) else message
     v, w = twist.linear, twist.angular
     return [v.x, v.y, v.z, w.x, w.y, w.z]
 
 
 def wrench_message(numbers: list[float]) -> WrenchStamped:
-    """Return a message without a stamp from force, then torque, along the leader's base axes.
-
-    The leader uses the arrival time instead, because the clocks of two machines may differ.
-    """
+    """Return an unstamped wrench from force [N], then torque [Nm], in the base of the leader."""
+    # The leader uses the arrival time, because the clocks of two machines may differ.
     message = WrenchStamped()
     force, torque = message.wrench.force, message.wrench.torque
     force.x, force.y, force.z, torque.x, torque.y, torque.z = numbers
@@ -101,7 +99,7 @@ def report(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> Non
     sys.stdout.flush()
 
 
-class Crowds:
+class PublisherConflicts:
     """Detector of pose and twist topics with several publishers, whose motions would mix."""
 
     def __init__(self, node: Node, root: str, arms: Sequence[str]) -> None:
@@ -145,17 +143,17 @@ def listen_to_devices(namespace: str, *arms: str) -> None:
         _subscribe(node, arm, f"{root}/{arm}", DEVICE_SUBSCRIPTIONS)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
-    crowds, next_poll = Crowds(node, root, arms), 0.0
+    conflicts, next_poll = PublisherConflicts(node, root, arms), 0.0
     with contextlib.suppress(BrokenPipeError):
         while input_is_open():
             executor.spin_once(timeout_sec=PUBLISHER_COUNT_PERIOD)
             if time.monotonic() >= next_poll:
-                crowds.update()
+                conflicts.update()
                 next_poll = time.monotonic() + PUBLISHER_COUNT_PERIOD
     node.destroy_node()
 
 
-def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
+def publish_wrenches(publishers: Mapping[str, Any], ended: threading.Event) -> None:
     """Publish the wrenches from standard input. At its end, publish zero wrenches.
 
     A line is dropped if its time ``until`` has passed.
@@ -195,7 +193,7 @@ def connect_leaders(*pairs: str) -> None:
         )
         node.create_timer(SUBSCRIBER_COUNT_PERIOD, count)
     ended = threading.Event()
-    threading.Thread(target=pass_on, args=(publishers, ended), daemon=True).start()
+    threading.Thread(target=publish_wrenches, args=(publishers, ended), daemon=True).start()
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     with contextlib.suppress(BrokenPipeError):
@@ -205,7 +203,7 @@ def connect_leaders(*pairs: str) -> None:
 
 
 def main() -> int:
-    """Receive inputs from the sources that the command line names."""
+    """Run :func:`listen_to_devices` or :func:`connect_leaders`, as the first argument requests."""
     source, *arguments = sys.argv[1:]
     run = listen_to_devices if source == "devices" else connect_leaders
     run(*arguments)

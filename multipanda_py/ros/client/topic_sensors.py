@@ -17,7 +17,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 
 from multipanda_py.exceptions import ConfigurationError, TopicLost
-from multipanda_py.ros.client.node_link import LatestMessage, NodeLink, name_of_own
+from multipanda_py.ros.client.node_link import LatestMessage, NodeLink, unique_node_name
 from multipanda_py.ros.node.qos import TARGET_QOS
 from multipanda_py.state import Vector
 
@@ -36,16 +36,16 @@ _BYTES = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 class TopicSensors:
     """Subscriptions to topics of type Image, CompressedImage or WrenchStamped.
 
-    The type of a topic is that of its present publishers.
+    The present publishers of a topic determine its type.
 
     Args:
-        topics: Topic, by name of the observation: its name, or a pair of name and maximum age of
-            a message [s]. The default age is :data:`MAX_MESSAGE_AGE`.
+        topics: Topic name by observation name. A pair of topic name and maximum message age [s]
+            replaces the default age :data:`MAX_MESSAGE_AGE`.
         timeout: Timeout of the first message of each topic [s].
 
     Attributes:
-        images: Height and width of the images, by name [pixels].
-        numbers: Number of values of each wrench topic, by name: always 6.
+        images: Height and width of each image by observation name [pixels].
+        numbers: Number of values of each wrench by observation name: always 6.
 
     Raises:
         TopicLost: If a topic has no publisher or no message.
@@ -57,23 +57,23 @@ class TopicSensors:
     def __init__(
         self, topics: Mapping[str, str | tuple[str, float]], timeout: float = TIMEOUT
     ) -> None:
-        self._link = NodeLink(name_of_own("sensors"))
+        self._link = NodeLink(unique_node_name("sensors"))
         self._latest: dict[str, LatestMessage] = {}
         self._readers: dict[str, Callable[[LatestMessage], NDArray[Any]]] = {}
         self.images: dict[str, tuple[int, int]] = {}
         self.numbers: dict[str, int] = {}
         try:
             for name, topic in topics.items():
-                topic_name, stale = (topic, MAX_MESSAGE_AGE) if isinstance(topic, str) else topic
-                self._listen(name, topic_name, float(stale), timeout)
+                topic_name, max_age = (topic, MAX_MESSAGE_AGE) if isinstance(topic, str) else topic
+                self._listen(name, topic_name, float(max_age), timeout)
             for name, received in self._latest.items():
-                self._hear_once(name, received, timeout)
+                self._wait_for_first_message(name, received, timeout)
         except Exception:
             self._link.close()
             raise
         self._link.start()
 
-    def _listen(self, name: str, topic: str, stale: float, timeout: float) -> None:
+    def _listen(self, name: str, topic: str, max_age: float, timeout: float) -> None:
         node = self._link.node
         if not self._link.until(lambda: node.count_publishers(topic) > 0, timeout):
             raise TopicLost(f"{topic}: no publisher within {timeout:g} s. Check its name")
@@ -87,12 +87,11 @@ class TopicSensors:
         # transport if it is offered.
         reliable = all(one.qos_profile.reliability == ReliabilityPolicy.RELIABLE for one in offers)
         self._latest[name] = self._link.hear(
-            KINDS[kind][0], topic, stale, qos=QoSProfile(depth=1) if reliable else TARGET_QOS
+            KINDS[kind][0], topic, max_age, qos=QoSProfile(depth=1) if reliable else TARGET_QOS
         )
         self._readers[name] = KINDS[kind][1]
 
-    def _hear_once(self, name: str, received: LatestMessage, timeout: float) -> None:
-        """Wait for the first message, which determines the size of an image."""
+    def _wait_for_first_message(self, name: str, received: LatestMessage, timeout: float) -> None:
         if not self._link.until(lambda: received.count > 0, timeout):
             raise TopicLost(f"{received.name}: no message within {timeout:g} s")
         result = self._readers[name](received)
@@ -154,7 +153,7 @@ def image_of(topic: LatestMessage) -> NDArray[Any]:
     return rows.reshape(height, width, size)[..., _ORDERS[message.encoding]]
 
 
-def unpacked(topic: LatestMessage) -> NDArray[Any]:
+def compressed_image_of(topic: LatestMessage) -> NDArray[Any]:
     """Return the pixels of a CompressedImage, (height, width, 3).
 
     Raises:
@@ -168,7 +167,7 @@ def unpacked(topic: LatestMessage) -> NDArray[Any]:
 
 
 def wrench_of(topic: LatestMessage) -> NDArray[Any]:
-    """Return force and torque, (6,) [N, Nm].
+    """Return force and torque of a WrenchStamped, (6,) [N, Nm].
 
     Raises:
         TopicLost: If the message is too old, or a value does not fit into a single-precision
@@ -186,7 +185,7 @@ def wrench_of(topic: LatestMessage) -> NDArray[Any]:
 
 KINDS: dict[str, tuple[type, Callable[[LatestMessage], NDArray[Any]]]] = {
     "sensor_msgs/msg/Image": (Image, image_of),
-    "sensor_msgs/msg/CompressedImage": (CompressedImage, unpacked),
+    "sensor_msgs/msg/CompressedImage": (CompressedImage, compressed_image_of),
     "geometry_msgs/msg/WrenchStamped": (WrenchStamped, wrench_of),
 }
 """Message class and reader, by type of the topic."""

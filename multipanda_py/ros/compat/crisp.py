@@ -101,31 +101,27 @@ class CrispNames:
                 *IGNORED_PARAMETERS,
             }
             or name in (*_SWITCHES, "nullspace.projector_type")
-            or self._weighed(name) is not None
+            or self._weighted_joint(name) is not None
         )
 
-    def get(self, name: str, read: Read) -> Any:
+    def get(self, name: str, read_own: Read) -> Any:
         """Return the value of a CRISP parameter, converted from parameters of the controllet.
 
         If the controllet has no equivalent, return the value that a client has set last, or a
         default.
-
-        Args:
-            name: CRISP name of the parameter.
-            read: Function that returns a parameter of the controllet by its name.
         """
         if name in STIFFNESS:
-            return read("stiffness")[STIFFNESS[name]]
+            return read_own("stiffness")[STIFFNESS[name]]
         if name in CLIP and name not in self._set_values:
-            return read("error_clip")[CLIP[name]]
+            return read_own("error_clip")[CLIP[name]]
         if FLAGS.get(name) in self._own:
-            return read(FLAGS[name])
+            return read_own(FLAGS[name])
         if PER_JOINT.get(name) in self._own:
-            return list(read(PER_JOINT[name]))
+            return list(read_own(PER_JOINT[name]))
         if name == "use_local_jacobian":
-            return read("gain_frame") == "tool"
+            return read_own("gain_frame") == "tool"
         if name == "nullspace.projector_type":
-            return read("nullspace.projector")
+            return read_own("nullspace.projector")
         if name in self._set_values:
             return self._set_values[name]
         if name in IGNORED_PARAMETERS:
@@ -134,16 +130,8 @@ class CrispNames:
             return -1.0
         return 1.0 if name.startswith(WEIGHT[0]) else name == "limit_error"
 
-    def ours(self, name: str, value: Any, read: Read) -> dict[str, Any]:
-        """Convert a CRISP parameter to parameters of the controllet.
-
-        Args:
-            name: CRISP name of the parameter.
-            value: New value of the CRISP parameter.
-            read: Function that returns a present parameter of the controllet by its name.
-
-        Returns:
-            Values of the controllet by name; empty if it has no equivalent.
+    def to_own_parameters(self, name: str, value: Any, read_own: Read) -> dict[str, Any]:
+        """Convert a CRISP parameter to parameters of the controllet; empty without an equivalent.
 
         Raises:
             ParameterRejected: If the value is not supported; the message names an alternative.
@@ -162,11 +150,11 @@ class CrispNames:
         if not is_word and isinstance(value, list) and name not in PER_JOINT:
             raise ParameterRejected(f"{name}: got {len(value)} numbers, allowed one")
         if name in STIFFNESS or name in DAMPING:
-            return self._gains(name, value, read)
+            return self._gains(name, value, read_own)
         if name in CLIP or name == "limit_error":
-            return self._clip(name, value, read)
-        if name in CONFIGURATION or self._weighed(name) is not None:
-            return self._configuration(name, value, read)
+            return self._clip(name, value, read_own)
+        if name in CONFIGURATION or self._weighted_joint(name) is not None:
+            return self._configuration(name, value, read_own)
         if name == "use_local_jacobian":
             return {"gain_frame": "tool" if value else "base"}
         if name == "nullspace.projector_type":
@@ -175,7 +163,7 @@ class CrispNames:
         if own in self._own:
             is_vector = name in PER_JOINT and not isinstance(value, list)
             model = {"friction.model": "custom"} if own.startswith("friction.phi") else {}
-            return {**model, own: [float(value)] * len(read(own)) if is_vector else value}
+            return {**model, own: [float(value)] * len(read_own(own)) if is_vector else value}
         if name in FLAGS and value:
             self._log(f"{name}: add the feature {own.partition('.')[0]} to the controllet")
         elif name in IGNORED_PARAMETERS:
@@ -186,14 +174,13 @@ class CrispNames:
         """Store the accepted value of a CRISP parameter, for :meth:`get` and conversions."""
         self._set_values[name] = value
 
-    def forget(self, own: str) -> None:
-        """Delete stored CRISP values after a client has set the controllet's parameter itself.
-
-        Args:
-            own: Name of the controllet's parameter.
-        """
+    def forget(self, parameter: str) -> None:
+        """Delete the stored CRISP values that a change of a controllet's parameter replaces."""
         weights = [name for name in self._set_values if name.startswith(WEIGHT[0])]
-        for name in (*_SAME.get(own, ()), *(weights if own == CONFIGURATION[0] else ())):
+        for name in (
+            *_SAME.get(parameter, ()),
+            *(weights if parameter == CONFIGURATION[0] else ()),
+        ):
             self._set_values.pop(name, None)
 
     def _gains(self, name: str, value: float, read: Read) -> dict[str, Any]:
@@ -203,7 +190,7 @@ class CrispNames:
             stiffness[STIFFNESS[name]] = float(value)
         for damping, i in DAMPING.items():
             if damping in values:
-                ratio[i] = _ratio(float(values[damping]), stiffness[i], ratio[i])
+                ratio[i] = _damping_ratio(float(values[damping]), stiffness[i], ratio[i])
         return {"stiffness": stiffness, "damping_ratio": ratio}
 
     def _clip(self, name: str, value: float, read: Read) -> dict[str, Any]:
@@ -224,11 +211,11 @@ class CrispNames:
         stiffness = list(read("nullspace.stiffness"))
         ratio = list(read("nullspace.damping_ratio"))
         weights = {
-            self._weighed(n): float(v)
+            self._weighted_joint(n): float(v)
             for n, v in self._set_values.items()
             if n.startswith(WEIGHT[0])
         }
-        joint = self._weighed(name)
+        joint = self._weighted_joint(name)
         if name == CONFIGURATION[0]:
             stiffness = [float(value) * weights.get(i, 1.0) for i in range(len(stiffness))]
         elif joint is not None:
@@ -236,11 +223,10 @@ class CrispNames:
             stiffness[joint] = float(self._set_values.get(CONFIGURATION[0], before)) * float(value)
         damping = value if name == CONFIGURATION[1] else self._set_values.get(CONFIGURATION[1])
         if damping is not None:
-            ratio = [_ratio(float(damping), *pair) for pair in zip(stiffness, ratio)]
+            ratio = [_damping_ratio(float(damping), *pair) for pair in zip(stiffness, ratio)]
         return {"nullspace.stiffness": stiffness, "nullspace.damping_ratio": ratio}
 
-    def _weighed(self, name: str) -> int | None:
-        """Return the joint index of a nullspace weight of CRISP; None for other names."""
+    def _weighted_joint(self, name: str) -> int | None:
         joint = name.removeprefix(WEIGHT[0]).removesuffix(WEIGHT[1])
         if len(joint) + len("".join(WEIGHT)) != len(name):
             return None
@@ -248,7 +234,7 @@ class CrispNames:
         return next(result, None)
 
 
-def _ratio(damping: float, stiffness: float, old: float) -> float:
+def _damping_ratio(damping: float, stiffness: float, old: float) -> float:
     if damping <= 0.0:
         return 1.0
     if stiffness <= 0.0:

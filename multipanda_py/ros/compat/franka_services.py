@@ -71,7 +71,7 @@ class FrankaServices:
         for arm in robots:
             for name, kind, read in services:
                 full = f"{arm}/service_server/{name}"
-                node.serve(kind, full, partial(self._set, arm, name, read))
+                node.serve(kind, full, partial(self._change_settings, arm, name, read))
             self._servers[arm] = PlainActionServer(
                 node,
                 ErrorRecovery,
@@ -82,10 +82,9 @@ class FrankaServices:
             )
         every(node, PERIOD, self._tick)
 
-    def _set(
+    def _change_settings(
         self, arm: str, name: str, read: Callable[[Any], Values], request: Any, response: Any
     ) -> Work:
-        """Change the settings that a request contains, and respond after the robot's answer."""
         try:
             reason = yield from set_together(self._robots[arm], read(request))
         except MultipandaError as error:
@@ -98,7 +97,7 @@ class FrankaServices:
         response = Trigger.Response()
         key = bytes(handle.goal_id.uuid).hex()
         work = self._recovery.recover((arm,), None, response)
-        self._work[key] = (self._servers[arm], handle, _succeeds(work, response))
+        self._work[key] = (self._servers[arm], handle, _run_and_get_success(work, response))
 
     def _tick(self) -> None:
         for key, (server, handle, work) in list(self._work.items()):
@@ -109,8 +108,7 @@ class FrankaServices:
                 server.finish(handle, "succeed" if end.value else "abort", self._kind.Result())
 
 
-def _succeeds(work: Work, response: Any) -> Any:
-    """Execute a service request, and return True if its response reports success."""
+def _run_and_get_success(work: Work, response: Any) -> Any:
     yield from work
     return bool(response.success)
 
@@ -140,10 +138,8 @@ def _cartesian_stiffness(request: Any) -> Values:
 
 
 def _stiffness_frame(request: Any) -> Values:
-    """Return position and rpy angles of the stiffness frame in the end-effector frame (EE_T_K).
-
-    The request contains a column-major homogeneous matrix, as in libfranka.
-    """
+    """Return position [m] and rpy [rad] of the stiffness frame in the end effector (EE_T_K)."""
+    # The matrix is column-major, as in libfranka.
     pose = np.reshape(request.transformation, (4, 4), order="F")
     rotation = pose[:3, :3]
     is_rigid = np.allclose(rotation @ rotation.T, np.eye(3), atol=_ORTHONORMAL)
@@ -173,7 +169,7 @@ def _thresholds(request: Any, end: str = "_nominal") -> Values:
 
 
 def _lowest_thresholds(request: Any) -> Values:
-    """Return collision thresholds: the lower of those for accelerated and steady motion."""
+    # The settings have one threshold for steady and accelerated motion.
     steady, fast = _thresholds(request), _thresholds(request, "_acceleration")
     return {name: np.minimum(steady[name], fast[name]).tolist() for name in steady}
 
@@ -236,7 +232,7 @@ def franka_arms(cell: Cell) -> list[str]:
 
 
 class FrankaNames:
-    """Services and actions of franka_ros2; none, with a warning, if franka_msgs is not installed.
+    """Services and actions of franka_ros2, if franka_msgs is installed; otherwise a warning.
 
     Args:
         robots: Nodes with the settings of each robot as parameters, by arm.

@@ -40,12 +40,11 @@ REAL_BACKEND = "franka"
 
 
 class FrankaTopics:
-    """Topics of franka_ros2 for several arms. Thread: executor.
+    """Publisher of the franka_ros2 topics of several arms. Thread: executor.
 
-    Signs are libfranka's: external wrenches and torques are positive if the robot exerts them on
-    its environment, opposite to :attr:`.ArmState.tau_ext`. Desired values are the reference of the
-    controllet. If it has none, such as a joint controllet without a desired pose, measured values
-    replace them, as in libfranka under torque control.
+    External wrenches and torques have libfranka's sign: positive if the robot exerts them on its
+    environment, opposite to :attr:`.ArmState.tau_ext`. Desired values are the reference of the
+    controllet, or measured values if it has none.
     """
 
     def __init__(self, node: Node, cell: Cell, arms: list[str]) -> None:
@@ -101,13 +100,7 @@ class _FrankaArmTopics:
     def send(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Publish the topics that have subscribers.
-
-        Args:
-            row: Cycle record of all arms.
-            record: Part of ``row`` with the state of this arm.
-            stamp: Time of the measurement: seconds, nanoseconds.
-        """
+        # ``record`` is the part of ``row`` for this arm; ``stamp`` is (seconds, nanoseconds).
         if self._hand is not None and self._hand.has_subscribers():
             fingers = record["finger_positions"].tolist()
             _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)
@@ -131,7 +124,7 @@ class _FrankaArmTopics:
         set_pose(self._last_pose.message.pose, position, rotation)
         twist = record["target_twist"] if targets & _TWIST else np.zeros(6)
         _set_pair(self._twist.message.twist, "linear", "angular", twist)
-        in_base, in_stiffness = self._wrenches(record)
+        in_base, in_stiffness = self._wrenches_on_environment(record)
         _set_pair(self._in_base.message.wrench, "force", "torque", in_base)
         _set_pair(self._in_stiffness.message.wrench, "force", "torque", in_stiffness)
         q, dq = record["q"][:n].tolist(), record["dq"][:n].tolist()
@@ -146,25 +139,19 @@ class _FrankaArmTopics:
         external = (-record["tau_ext"][:n]).tolist()
         _set_joints(self._external.message, self._names, nothing, nothing, external)
 
-    def _wrenches(self, record: NDArray[np.void]) -> tuple[Vector, Vector]:
-        """Return the robot's wrench on its environment at the origin of the stiffness frame.
+    def _wrenches_on_environment(self, record: NDArray[np.void]) -> tuple[Vector, Vector]:
+        """Return the robot's wrench on its environment, at the origin of the stiffness frame.
 
-        Returns:
-            Wrench along the axes of the base, and wrench along those of the stiffness frame, (6,)
-            each [N, Nm].
+        Its components are along the axes of the base, and of the stiffness frame, (6,) [N, Nm].
         """
         force, torque = np.split(-record["wrench_ext_in_base"], 2)
         rotation = record["rotation_ee_in_base"]
-        position, own = self._stiffness_frame()
+        position, own = self._stiffness_frame_in_tool()
         torque = torque - np.cross(rotation @ position, force)
         own = rotation @ own
         return np.hstack([force, torque]), np.hstack([own.T @ force, own.T @ torque])
 
-    def _stiffness_frame(self) -> tuple[Vector, Vector]:
-        """Return position and orientation of the stiffness frame in the frame of the tool.
-
-        For an arm without such a setting the two frames are equal.
-        """
+    def _stiffness_frame_in_tool(self) -> tuple[Vector, Vector]:
         settings = self._cell.robot_settings(self._arm)
         if not isinstance(settings, FrankaSettings):
             return np.zeros(3), np.eye(3)
@@ -205,12 +192,12 @@ def _set_joints(
 class RobotStateMessage:
     """Converter of an arm's state to the message ``robot_state``, with libfranka's conventions.
 
-    Wrenches and external torques are positive if the robot exerts them on its environment. A
-    quantity that the cell does not receive from the robot is NaN. A contact flag is set while the
-    estimated external torque or wrench exceeds the robot's lower threshold.
+    Wrenches and external torques are positive if the robot exerts them on its environment. Unknown
+    quantities are NaN. A contact flag is set while an estimated external torque or wrench exceeds
+    the robot's lower threshold.
 
     Args:
-        message: Message to fill; its arrays and frames are set here.
+        message: Message to fill.
 
     Thread: executor.
     """
@@ -237,7 +224,7 @@ class RobotStateMessage:
         set_pose(message.f_t_ee.pose, fixed[:3, 3], fixed[:3, :3])
         self._errors = [0, 0]
         self._settings: FrankaSettings | None = None
-        self._fill_settings(FrankaSettings())
+        self._fill_stiffness_frame_and_inertias(FrankaSettings())
 
     def fill(self, row: NDArray[np.void], record: NDArray[np.void]) -> None:
         """Fill in the fields that no other topic contains, such as robot mode and errors.
@@ -248,7 +235,7 @@ class RobotStateMessage:
         """
         message, settings = self._message, self._cell.robot_settings(self._arm)
         if isinstance(settings, FrankaSettings) and settings is not self._settings:
-            self._fill_settings(settings)
+            self._fill_stiffness_frame_and_inertias(settings)
         message.time = float(record["robot_time"] if self._is_real else row["time"])
         if self._is_real:
             message.robot_mode = int(record["robot_mode"])
@@ -265,8 +252,10 @@ class RobotStateMessage:
                 for name in part.get_fields_and_field_types():
                     setattr(part, name, name in result)
         self._fill_elbow(record)
-        collided = any(getattr(message.current_errors, name) for name in _COLLISIONS)
-        self._fill_contacts(collided)
+        robot_reports_collision = any(
+            getattr(message.current_errors, name) for name in _COLLISIONS
+        )
+        self._fill_contacts(robot_reports_collision)
 
     def _fill_elbow(self, record: NDArray[np.void]) -> None:
         elbow, measured = self._message.elbow, self._message.measured_joint_state
@@ -278,13 +267,7 @@ class RobotStateMessage:
         acceleration = float(record["joint_command"][2, 2]) if is_position else float("nan")
         elbow.commanded_acceleration = [acceleration, 0.0]
 
-    def _fill_contacts(self, collided: bool) -> None:
-        """Fill in contact and collision flags.
-
-        Args:
-            collided: True if the robot reports a collision. All collision flags are then NaN,
-                because the robot does not report which joint or axis collided.
-        """
+    def _fill_contacts(self, robot_reports_collision: bool) -> None:
         message, flags = self._message, self._message.collision_indicators
         settings = self._settings or FrankaSettings()
         torque = np.abs(message.tau_ext_hat_filtered.effort)
@@ -296,13 +279,13 @@ class RobotStateMessage:
         contact = (np.array(force) > settings.lower_force_thresholds).astype(float)
         _set_axes(flags.is_cartesian_linear_contact, contact[:3])
         _set_axes(flags.is_cartesian_angular_contact, contact[3:])
-        collision = float("nan") if collided else 0.0
+        # The robot does not report which joint or axis collided.
+        collision = float("nan") if robot_reports_collision else 0.0
         flags.is_joint_collision = np.full(len(torque), collision)
         _set_axes(flags.is_cartesian_linear_collision, [collision] * 3)
         _set_axes(flags.is_cartesian_angular_collision, [collision] * 3)
 
-    def _fill_settings(self, settings: FrankaSettings) -> None:
-        """Fill in the stiffness frame and the inertias, which change with the settings only."""
+    def _fill_stiffness_frame_and_inertias(self, settings: FrankaSettings) -> None:
         self._settings, message = settings, self._message
         set_pose(
             message.ee_t_k.pose,
@@ -331,7 +314,7 @@ def set_pose(pose: Any, position: Vector, rotation: Vector) -> None:
 
 
 def _elbow(q: Any) -> list[float]:
-    """Return the elbow as in libfranka: position of joint 3 [rad], side of joint 4 (-1 or 1)."""
+    """Return the position of joint 3 [rad] and the sign of joint 4 (-1 or 1), as in libfranka."""
     return [q[2], float(np.sign(q[3] - ELBOW_FLIP))]
 
 

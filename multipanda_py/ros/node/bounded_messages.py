@@ -50,18 +50,12 @@ class _Sequence(ctypes.Structure):
     ]  # fmt: skip
 
 
-class _Inner(NamedTuple):
-    """Sequence or string within a structure.
+class _SequenceField(NamedTuple):
+    """Sequence or string within a structure."""
 
-    Attributes:
-        offset: Offset in the structure [bytes].
-        element: Layout of its elements.
-        is_object: True if each element becomes a Python object.
-    """
-
-    offset: int
+    offset: int  # In the structure [bytes].
     element: MessageLayout
-    is_object: bool
+    is_object: bool  # True if each element becomes a Python object.
 
 
 class MessageLayout(NamedTuple):
@@ -73,7 +67,7 @@ class MessageLayout(NamedTuple):
     """
 
     size: int
-    inner: tuple[_Inner, ...] = ()
+    inner: tuple[_SequenceField, ...] = ()
 
 
 class MessageSize(NamedTuple):
@@ -89,7 +83,7 @@ class MessageSize(NamedTuple):
 
 
 _NUMBER = MessageLayout(1)
-_TEXT = MessageLayout(ctypes.sizeof(_Sequence), (_Inner(0, _NUMBER, False),))
+_TEXT = MessageLayout(ctypes.sizeof(_Sequence), (_SequenceField(0, _NUMBER, False),))
 
 
 @cache
@@ -104,9 +98,9 @@ def layout_of(kind: type) -> MessageLayout:
 
 
 def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageSize:
-    """Return the size of a message. Counting stops once the size exceeds the limit."""
+    """Return the size of the message at a memory address; counting stops above the limit."""
     parts, size = 0, 0
-    for result, count, total in _counts(layout, address, 1, limit):
+    for result, count, total in _sequences_in(layout, address, 1, limit):
         parts += count * result.is_object
         size += total
         if parts > limit.parts or size > limit.bytes:
@@ -114,24 +108,10 @@ def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageS
     return MessageSize(parts, size)
 
 
-def _counts(
+def _sequences_in(
     layout: MessageLayout, address: int, number: int, limit: MessageSize
-) -> Iterator[tuple[_Inner, int, int]]:
-    """Yield the sequences and strings in an array of structures, including nested ones.
-
-    A sequence with more than ``limit.parts`` elements is not searched for nested ones, because the
-    message is too large anyway.
-
-    Args:
-        layout: Layout of each structure.
-        address: Address of the array in memory.
-        number: Number of structures in the array.
-        limit: Maximum size of the message.
-
-    Yields:
-        Sequence field of the layout, number of its elements in all structures, and size of these
-        elements [bytes].
-    """
+) -> Iterator[tuple[_SequenceField, int, int]]:
+    """Yield field, number of elements and their size [bytes] of each sequence, also nested."""
     if not layout.inner:
         return
     memory: Any = (ctypes.c_char * (number * layout.size)).from_address(address)
@@ -144,7 +124,7 @@ def _counts(
         if inner.element.inner and count <= limit.parts:
             for start, length in zip(data.tolist(), sizes.tolist()):
                 if length:
-                    yield from _counts(inner.element, start, length, limit)
+                    yield from _sequences_in(inner.element, start, length, limit)
 
 
 def _structure(kind: Any) -> tuple[type[ctypes.Structure], MessageLayout]:
@@ -168,7 +148,7 @@ def _type(slot: Any, kind: Any, name: str) -> tuple[Any, MessageLayout]:
     if isinstance(slot, (AbstractString, AbstractWString)):
         return _Sequence, _TEXT if isinstance(slot, AbstractString) else _wide()
     if isinstance(slot, NamespacedType):
-        return _structure(_class_of(slot, kind, name))
+        return _structure(_nested_class(slot, kind, name))
     if isinstance(slot, Array):
         form, layout = _type(slot.value_type, kind, name)
         inner = [
@@ -180,22 +160,17 @@ def _type(slot: Any, kind: Any, name: str) -> tuple[Any, MessageLayout]:
     if isinstance(slot, AbstractSequence):
         _, layout = _type(slot.value_type, kind, "")
         is_object = not isinstance(slot.value_type, BasicType)
-        return _Sequence, MessageLayout(ctypes.sizeof(_Sequence), (_Inner(0, layout, is_object),))
+        return _Sequence, MessageLayout(
+            ctypes.sizeof(_Sequence), (_SequenceField(0, layout, is_object),)
+        )
     raise KeyError(f"{kind.__name__}: {name}: {type(slot).__name__} is not supported")
 
 
 def _wide() -> MessageLayout:
-    return MessageLayout(ctypes.sizeof(_Sequence), (_Inner(0, MessageLayout(2), False),))
+    return MessageLayout(ctypes.sizeof(_Sequence), (_SequenceField(0, MessageLayout(2), False),))
 
 
-def _class_of(slot: Any, kind: Any, name: str) -> Any:
-    """Return the class of a nested message.
-
-    Args:
-        slot: Type of the nested message, which names the class of list elements.
-        kind: Class of the containing message, whose default value gives the class of a field.
-        name: Name of the field; empty for elements of a list.
-    """
+def _nested_class(slot: Any, kind: Any, name: str) -> Any:
     if name:  # The class that ``slot`` names may be private.
         return type(getattr(kind(), name))
     return getattr(import_module(".".join(slot.namespaces)), slot.name)
@@ -229,17 +204,16 @@ def too_large(message: Any) -> str:
 
 def bounded_service(kind: Any, limit: MessageSize = MAX_REQUEST_SIZE) -> Any:
     """Return a service type that checks the size of requests before rclpy converts them."""
-    return _with(kind, Request=bounded(kind.Request, limit))
+    return _with_replaced_parts(kind, Request=bounded(kind.Request, limit))
 
 
 def bounded_action(kind: Any, limit: MessageSize) -> Any:
     """Return an action type that checks the size of goals before rclpy converts them."""
     send = bounded_service(kind.Impl.SendGoalService, limit)
-    return _with(kind, Impl=_with(kind.Impl, SendGoalService=send))
+    return _with_replaced_parts(kind, Impl=_with_replaced_parts(kind.Impl, SendGoalService=send))
 
 
-def _with(kind: Any, **parts: Any) -> SimpleNamespace:
-    """Return the public attributes of a type, with some of them replaced."""
+def _with_replaced_parts(kind: Any, **parts: Any) -> SimpleNamespace:
     public = {name: part for name, part in vars(kind).items() if not name.startswith("_")}
     return SimpleNamespace(**public | parts)
 
@@ -262,7 +236,7 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
         size = size_of(layout, address, limit)
         if size.parts <= limit.parts and size.bytes <= limit.bytes:
             return convert(address)
-        return _refused(made, address, size, limit)
+        return _empty_message(made, address, size, limit)
 
     function = _CONVERTED(counted)
     pointer = ctypes.cast(function, ctypes.c_void_p).value
@@ -272,17 +246,8 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
     return made
 
 
-def _refused(bounded_class: Any, address: int, size: MessageSize, limit: MessageSize) -> Any:
-    """Return an empty message, whose attribute ``too_large`` has the reason of the rejection.
-
-    A goal request keeps its ID, so that the goal can be aborted.
-
-    Args:
-        bounded_class: Class of the empty message.
-        address: Address of the rejected message in memory.
-        size: Counted size of the rejected message.
-        limit: Maximum size.
-    """
+def _empty_message(bounded_class: Any, address: int, size: MessageSize, limit: MessageSize) -> Any:
+    # A goal request keeps its ID, so that the goal can be aborted.
     message: Any = bounded_class()
     message.too_large = (
         f"got {size.parts} list entries or more, allowed {limit.parts}"
@@ -292,17 +257,16 @@ def _refused(bounded_class: Any, address: int, size: MessageSize, limit: Message
     if hasattr(message, "goal_id"):
         message.goal_id.uuid[:] = np.frombuffer(ctypes.string_at(address, 16), dtype=np.uint8)
         kind: Any = type(message.goal)
-        message.goal = _open_class(kind)()
+        message.goal = _class_with_attributes(kind)()
         message.goal.too_large = message.too_large
     return message
 
 
 @cache
-def _open_class(kind: Any) -> Any:
-    """Return a subclass of a message class whose instances accept attributes."""
+def _class_with_attributes(kind: Any) -> Any:
     return _subclass(kind, type(kind))
 
 
 def _subclass(kind: Any, meta: Any) -> Any:
-    """Return a subclass with the same name, because C functions check the name."""
+    # C functions check the name of the class.
     return meta(kind.__name__, (kind,), {"__module__": kind.__module__})

@@ -23,7 +23,7 @@ class NodeClock:
     """Clock of the node: system time, or ``/clock`` with ``use_sim_time``.
 
     With ``use_sim_time``, the time is zero before the first message on ``/clock``, and stops when
-    ``/clock`` stops. Every stamp would then look recent forever, so targets are rejected.
+    ``/clock`` stops.
 
     Args:
         steady: Monotonic clock of the machine [s].
@@ -90,8 +90,7 @@ class NodeClock:
     def check_age(now_ns: int, stamp_ns: int, max_age: float) -> None:
         """Reject a stamp that is too old or in the future.
 
-        A zero stamp or a zero ``max_age`` disables the check. If the sender's clock is ahead, its
-        messages look younger by the difference of the clocks.
+        A zero stamp or a zero ``max_age`` disables the check.
 
         Args:
             now_ns: Time of the node from :meth:`check` [ns].
@@ -117,18 +116,16 @@ class NodeClock:
             )
 
     def stamp(self, monotonic_ns: int) -> tuple[int, int]:
-        """Return the stamp of a measurement.
+        """Return the stamp of a measurement: seconds, nanoseconds.
 
-        With ``use_sim_time`` it is the present time on ``/clock``, without subtracting the age of
-        the measurement: ``/clock`` advances in steps, so stamps would decrease between two steps.
+        With ``use_sim_time`` it is the present time on ``/clock``.
 
         Args:
             monotonic_ns: Time of the measurement, CLOCK_MONOTONIC [ns].
-
-        Returns:
-            Seconds and nanoseconds.
         """
         if self.comes_from_topic:
+            # The age of the measurement is not subtracted: /clock advances in steps, so stamps
+            # would decrease between two steps.
             return divmod(max(0, self.nanoseconds), 1_000_000_000)
         # Read the clocks again if the thread was interrupted between the two readings, which would
         # make the stamp too early.

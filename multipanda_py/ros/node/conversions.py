@@ -80,8 +80,8 @@ def write_wrench(message: Any, wrench: Sequence[float]) -> None:
     force.x, force.y, force.z, torque.x, torque.y, torque.z = wrench
 
 
-def pose_in_world(frame: str, pose: Any) -> Pose:
-    """Return the pose of a ``geometry_msgs/Pose`` that must be in the frame of the world.
+def pose_in_world(frame: str, message: Any) -> Pose:
+    """Convert a ``geometry_msgs/Pose`` that must be in the frame of the world.
 
     Raises:
         SimulationRejected: If ``frame`` is neither ``world`` nor empty.
@@ -89,7 +89,7 @@ def pose_in_world(frame: str, pose: Any) -> Pose:
     """
     if frame not in ("", WORLD):
         raise SimulationRejected(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
-    position, orientation = pose.position, pose.orientation
+    position, orientation = message.position, message.orientation
     return Pose.from_quaternion(
         (position.x, position.y, position.z),
         (orientation.x, orientation.y, orientation.z, orientation.w),
@@ -110,10 +110,6 @@ def read_pose(raw: bytes) -> StampedPose:
 def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbers:
     """Decode a serialized message of a header and two vectors, without message objects.
 
-    Message objects would be too slow for targets at 1 kHz per arm. The CDR layout is:
-    encapsulation (4 bytes), sec, nanosec, length and characters of frame_id with a final zero,
-    then doubles at a multiple of 8. rclpy decodes any other encapsulation.
-
     Args:
         kind: Message class, such as PoseStamped.
         parts: Names of the vectors, with three numbers each, or four for an orientation.
@@ -122,6 +118,9 @@ def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbe
     Raises:
         TargetRejected: If ``raw`` is not a valid message of this type.
     """
+    # Message objects would be too slow for targets at 1 kHz per arm. The CDR layout is:
+    # encapsulation (4 bytes), sec, nanosec, length and characters of frame_id with a final zero,
+    # then doubles at a multiple of 8. rclpy decodes any other encapsulation.
     order = ORDERS.get(bytes(raw[:2]))
     if order is None:
         return _numbers_of(read_message(kind, raw), parts)
@@ -164,21 +163,13 @@ def read_message(kind: type, raw: bytes) -> Any:
         raise TargetRejected(f"message: not a valid {kind.__name__} ({error})") from None
 
 
-def joint_name_fault(values: Sequence[str], names: Sequence[str]) -> str:
-    """Compare joint names of a message with those of an arm; their order does not matter.
-
-    Args:
-        values: Joint names of the message.
-        names: Joint names of the arm.
-
-    Returns:
-        Message about missing, unknown or duplicate names; empty if the names agree.
-    """
-    missing = [name for name in names if name not in values]
-    unknown = [f"{name:.60}" for name in values if name not in names]
-    if len(unknown) > len(names):
-        unknown = [*unknown[: len(names)], "others"]
-    if not missing and not unknown and len(values) == len(names):
+def joint_name_fault(received: Sequence[str], expected: Sequence[str]) -> str:
+    """Return a message about missing, unknown or duplicate joint names, or an empty string."""
+    missing = [name for name in expected if name not in received]
+    unknown = [f"{name:.60}" for name in received if name not in expected]
+    if len(unknown) > len(expected):
+        unknown = [*unknown[: len(expected)], "others"]
+    if not missing and not unknown and len(received) == len(expected):
         return ""
     description = "duplicate names"
     if missing or unknown:
@@ -186,29 +177,25 @@ def joint_name_fault(values: Sequence[str], names: Sequence[str]) -> str:
             f"{', '.join(missing)} missing" if missing else f"{', '.join(unknown)} unknown"
         )
     return (
-        f"got {len(values)} names, allowed {len(names)}: {description}; "
-        f"expected {', '.join(names)}, in any order"
+        f"got {len(received)} names, allowed {len(expected)}: {description}; "
+        f"expected {', '.join(expected)}, in any order"
     )
 
 
-def in_full(values: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+def in_full(received: Sequence[str], cell_joints: Sequence[str]) -> Sequence[str]:
     """Return joint names with the prefix of their arm, such as ``left_`` for ``fr3_joint1``.
 
     Names that have the prefix already, or that fit no arm or several arms, are returned unchanged.
-
-    Args:
-        values: Names from a message.
-        names: Joint names of the cell.
     """
-    if len(values) > len(names):
-        return values
+    if len(received) > len(cell_joints):
+        return received
     result = [
-        [f"{prefix}_{one}" for one in values]
-        for name in (names if values else ())
-        for prefix in [name.removesuffix(f"_{values[0]}")]
-        if prefix != name and {f"{prefix}_{one}" for one in values} <= set(names)
+        [f"{prefix}_{one}" for one in received]
+        for name in (cell_joints if received else ())
+        for prefix in [name.removesuffix(f"_{received[0]}")]
+        if prefix != name and {f"{prefix}_{one}" for one in received} <= set(cell_joints)
     ]
-    return result[0] if len(result) == 1 else values  # Ambiguous if two arms match.
+    return result[0] if len(result) == 1 else received  # Ambiguous if two arms match.
 
 
 def read_joints(
@@ -311,12 +298,12 @@ PLAIN_KINDS = frozenset(kind for kind, _ in MESSAGE_READERS.values())
 
 
 def of_one_joint(joint: str) -> tuple[type, Reader]:
-    """Return message class and decoding function of a topic with one number for one joint."""
+    """Return message class and decoder of a topic with one number for one joint."""
     return Float64, partial(_plain, Float64, lambda message: {joint: message.data})
 
 
 def reader_of(channel: Channel) -> tuple[type, Reader]:
-    """Return message class and decoding function of the topic of a channel.
+    """Return message class and decoder of the topic of a channel.
 
     Raises:
         ConfigurationError: If the message type is not installed.
@@ -332,11 +319,10 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
             f"{error}"
         ) from error
     how = _stamped if hasattr(kind(), "header") else _plain
-    return kind, partial(how, kind, partial(_read_by, channel))
+    return kind, partial(how, kind, partial(_read_with_plugin, channel))
 
 
-def _read_by(channel: Channel, message: Any) -> Any:
-    """Return the result of a channel's ``read`` function; its errors become TargetRejected."""
+def _read_with_plugin(channel: Channel, message: Any) -> Any:
     try:
         return channel.read(message) if channel.read else None
     except MultipandaError:

@@ -45,7 +45,7 @@ class DeferredResponses:
     """Requests of services that are not answered yet.
 
     Args:
-        note: Function that receives the origin of an exception and the exception.
+        note: Function that receives the name of a service and an exception of its generator.
         count: Function that receives the name of a service and each response, to count rejections.
         note_large: Function that receives the name of a service and why its request is too large.
     """
@@ -61,7 +61,7 @@ class DeferredResponses:
         self._timer: Any = None
 
     def start(self, node: Node) -> None:
-        """Create a timer of the node that advances open requests."""
+        """Create the timer of a node that advances open requests."""
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(PERIOD, self._poll, clock=clock)
         self._timer.cancel()
@@ -170,7 +170,7 @@ def until(
 
 
 def refuse(response: Any, reason: str) -> Any:
-    """Fill in the response of a failed request, if its type has fields for that."""
+    """Mark a response as failed and fill in the reason, in the fields that its type has."""
     for field in ("success", "ok"):
         if hasattr(response, field):
             setattr(response, field, False)

@@ -53,10 +53,10 @@ class Diagnostics:
         self._missing_force: dict[str, str] = {}
         self._stuck, self._timeless = False, False
         self._clipped: Counter[str] = Counter()
-        self._beginnings = self._count_beginnings()
+        self._activations = self._count_activations()
         self._reported = ThrottledLog()
         every(node, 1.0 / cell.config.cell.diagnostics_rate, self._tick)
-        every(node, POLL_PERIOD, self._poll)
+        every(node, POLL_PERIOD, self._publish_on_change)
 
     def log_events(self) -> None:
         """Log the loop events since the last call."""
@@ -83,10 +83,9 @@ class Diagnostics:
         if event.event is Event.NOTICE:
             self._notices[event.controllet] += 1
             self._last_notice[event.controllet] = event.text
-            self._note_held(event)
+            self._store_held_target(event)
 
-    def _note_held(self, event: LoopEvent) -> None:
-        """Store the notice that an arm does not follow its target; delete it when it follows."""
+    def _store_held_target(self, event: LoopEvent) -> None:
         held = self._held.setdefault(event.controllet, {})
         name, _, text = event.text.partition(": ")
         if text.startswith(HELD_NOTICE):
@@ -94,28 +93,26 @@ class Diagnostics:
         elif text.startswith(FOLLOWED_NOTICE):
             held.pop(name, None)
 
-    def _poll(self) -> None:
-        """Publish if the loop or ``/clock`` stops or continues, or a controllet starts."""
-        if self._beginnings != (now := self._count_beginnings()):
-            self._beginnings = now
+    def _publish_on_change(self) -> None:
+        if self._activations != (now := self._count_activations()):
+            self._activations = now
             # A new controllet starts at the measured state, so notices about earlier targets are
             # obsolete.
             self._held.clear()
             self._tick()
         self._check_loop()
-        self._check_gate()
+        self._warn_of_clipped_targets()
         worry = self._clock.worry()
         if bool(worry) != self._timeless:
             self._timeless = bool(worry)
-            text = f"{worry}; {self._consequence()}" if worry else "/clock continues"
+            text = f"{worry}; {self._effect_of_missing_clock()}" if worry else "/clock continues"
             self._node.get_logger().warning(text)
             self._tick()
 
-    def _count_beginnings(self) -> list[int]:
+    def _count_activations(self) -> list[int]:
         return [self._cell.activation_count(arm) for arm in self._cell.arms]
 
-    def _check_gate(self) -> None:
-        """Warn if targets of a stream were clipped to the gate since the last call."""
+    def _warn_of_clipped_targets(self) -> None:
         for owner, count in self._cell.clipped.items():
             if count != self._clipped[owner]:
                 self._clipped[owner] = count
@@ -139,8 +136,7 @@ class Diagnostics:
             logger.warning("the loop runs again")
         self._tick()
 
-    def _consequence(self) -> str:
-        """Return a text: effect of a missing or stopped ``/clock`` on states and targets."""
+    def _effect_of_missing_clock(self) -> str:
         if self._clock.has_started:
             return "stamps do not change, and targets are rejected"
         return "states are not published, and targets are rejected"
@@ -154,16 +150,16 @@ class Diagnostics:
         message = DiagnosticArray()
         clock = self._node.get_clock() if self._clock.has_started else Clock()
         message.header.stamp = clock.now().to_msg()
-        message.status = [self._loop(), *(self._arm(arm) for arm in self._cell.arms)]
+        message.status = [self._loop_status(), *(self._arm_status(arm) for arm in self._cell.arms)]
         active = self._cell.active
         message.status += [
-            self._controllet(spec)
+            self._controllet_status(spec)
             for spec in self._cell.specs
             if spec.name in active and spec.controllet_class.report_names and not spec.is_hold
         ]
         return message
 
-    def _loop(self) -> DiagnosticStatus:
+    def _loop_status(self) -> DiagnosticStatus:
         cell, refused = self._cell, self._node.guard.refused
         rate = cell.config.cell.rate
         measured = cell.statistics(max(2, round(rate / cell.config.cell.diagnostics_rate)))
@@ -171,7 +167,7 @@ class Diagnostics:
         worry = self._clock.worry()
         if worry:
             level = DiagnosticStatus.WARN if self._clock.has_started else DiagnosticStatus.ERROR
-            summary = f"{worry}; {self._consequence()}"
+            summary = f"{worry}; {self._effect_of_missing_clock()}"
         if taken := self._node.guard.taken_twice:
             level, summary = DiagnosticStatus.WARN, f"{taken}: another node has the same name"
         if reason := cell.stall_reason():
@@ -206,13 +202,13 @@ class Diagnostics:
             "clipped, by kind": _listed(cell.clipped),
             "events": _listed(self.reported),
             "warnings of the start": "; ".join(cell.warnings) or "none",
-            "not heard": "; ".join(self._node.guard.unheard.values()),
+            "not heard": "; ".join(self._node.guard.qos_warnings.values()),
             "names taken twice": taken or "none",
             "active": ", ".join(cell.active),
         }
         return self._status("loop", cell.config.cell.name, level, summary, values)
 
-    def _arm(self, arm: str) -> DiagnosticStatus:
+    def _arm_status(self, arm: str) -> DiagnosticStatus:
         state = self._cell.state(arm)
         # The event with the reason of a fault arrives before the state with the fault.
         if state.fault:
@@ -247,15 +243,14 @@ class Diagnostics:
             "last rejection": self._targets.last_reason.get(arm, ""),
             "streams held off": ", ".join(self._targets.held_off.channels(arm)) or "none",
             "target messages": str(self._targets.received[arm]),
-            "several senders": self._several(arm),
+            "several senders": self._competing_senders(arm),
         }
         return self._status(arm, f"{self._cell.config.cell.name}/{arm}", level, summary, values)
 
     def _is_hold(self, owner: str) -> bool:
         return bool(owner) and self._cell.spec(owner).is_hold
 
-    def _several(self, owner: str) -> str:
-        """Return a text: target topics that several nodes publish, and the names of the nodes."""
+    def _competing_senders(self, owner: str) -> str:
         senders = self._targets.senders.items()
         return "; ".join(
             f"{name}: {', '.join(nodes)}"
@@ -267,8 +262,7 @@ class Diagnostics:
         offset = self._cell.tare_offset(arm)
         return " ".join(f"{value:.2f}" for value in offset) if offset.any() else "none"
 
-    def _controllet(self, spec: InstanceSpec) -> DiagnosticStatus:
-        """Return the status of an active controllet, with its reports."""
+    def _controllet_status(self, spec: InstanceSpec) -> DiagnosticStatus:
         report = self._cell.report(spec.name)
         values = {title: f"{value:.4g}" for title, value in report.items()}
         values["notices"] = str(self._notices[spec.name])

@@ -20,7 +20,14 @@ from rclpy.node import Node
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import CellBusy
 from multipanda_py.ros.node.guard import BARE_NODE_ARGUMENTS, GuardedNode, ThrottledLog
-from multipanda_py.ros.node.qos import QosMismatch, describe, full_name, is_known, opposite, others
+from multipanda_py.ros.node.qos import (
+    QosMismatch,
+    describe_mismatch,
+    full_name,
+    incompatible_endpoints,
+    is_known,
+    opposite_endpoints,
+)
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.services.controllers import MANAGER_NAME
 from multipanda_py.ros.topics.targets import Targets
@@ -42,9 +49,6 @@ REPEAT_PERIOD = 0.5
 class GraphWatch:
     """Warnings about competing publishers, wrong message types and QoS mismatches.
 
-    If several nodes publish one target, the arm follows the newest message of any of them.
-    Messages with another type or with incompatible QoS never arrive.
-
     Args:
         targets: Target topics to check. Names of publishers are stored in ``targets.senders``.
 
@@ -58,7 +62,7 @@ class GraphWatch:
         self._waited = dict.fromkeys(targets.topics, 0)
         self._reported = ThrottledLog()
         self._unsaid: list[tuple[QosMismatch, int]] = []
-        self._unheard: dict[str, tuple[QosMismatch, bool]] = {}
+        self._incompatible: dict[str, tuple[QosMismatch, bool]] = {}
         every(node, PERIOD, self.check)
 
     def check(self) -> None:
@@ -66,32 +70,30 @@ class GraphWatch:
         self._check_qos()
         for topic in self._targets.topics:
             self._check_publishers(topic)
-        self._check_names()
+        self._check_manager_names()
 
     def _check_qos(self) -> None:
-        """Warn of QoS mismatches, and clear those whose endpoints have disappeared."""
         guard = self._node.guard
-        for topic, (mismatch, is_named) in list(self._unheard.items()):
-            if others(mismatch) if is_named else opposite(mismatch):
-                guard.unheard[topic] = describe(mismatch)
+        for topic, (mismatch, is_named) in list(self._incompatible.items()):
+            if incompatible_endpoints(mismatch) if is_named else opposite_endpoints(mismatch):
+                guard.qos_warnings[topic] = describe_mismatch(mismatch)
             else:
-                del self._unheard[topic], guard.unheard[topic]
+                del self._incompatible[topic], guard.qos_warnings[topic]
         self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
         guard.mismatches.clear()
         waiting, self._unsaid = self._unsaid, []
         # The name of the other node is discovered later than the mismatch, so wait for up to
         # ``MAX_CHECKS`` checks.
         for mismatch, looks in waiting:
-            is_named = bool(others(mismatch))
+            is_named = bool(incompatible_endpoints(mismatch))
             if looks < MAX_CHECKS and not is_named:
                 self._unsaid.append((mismatch, looks + 1))
                 continue
-            self._unheard[mismatch.topic] = mismatch, is_named
-            guard.unheard[mismatch.topic] = describe(mismatch)
-            self._warn(guard.unheard[mismatch.topic])
+            self._incompatible[mismatch.topic] = mismatch, is_named
+            guard.qos_warnings[mismatch.topic] = describe_mismatch(mismatch)
+            self._warn(guard.qos_warnings[mismatch.topic])
 
     def _check_publishers(self, topic: str) -> None:
-        """Warn of several publishers of a target, or of wrong types, if the publishers changed."""
         if not self._node.count_publishers(topic) and not self._known_publishers.get(topic):
             return
         endpoints = self._node.get_publishers_info_by_topic(topic)
@@ -117,16 +119,12 @@ class GraphWatch:
                     f"must be {kind}. Its messages do not arrive."
                 )
 
-    def _check_names(self) -> None:
-        """Warn if another node has the name of one of this cell's controller managers.
-
-        Within ``DISCOVERY_TIMEOUT`` after the start, end this node instead, because the other one
-        has probably started earlier.
-        """
-        now = managers(self._node, self._arms)
+    def _check_manager_names(self) -> None:
+        now = manager_counts(self._node, self._arms)
         more = sorted(name for name, count in now.items() if count > 1)
         guard = self._node.guard
         guard.taken_twice = ", ".join(more)
+        # Soon after the start the other node is probably the older one, so this node ends.
         if more and time.monotonic() - self._start_time < DISCOVERY_TIMEOUT:
             guard.failure = guard.failure or conflicting_names(self._node, more)
         elif more:
@@ -140,8 +138,8 @@ class GraphWatch:
             self._node.get_logger().warning(news)
 
 
-def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
-    """Count the nodes with names of this cell's controller managers."""
+def manager_counts(node: Node, arms: Iterable[str]) -> Counter[str]:
+    """Count the nodes that have a name of this cell's controller managers, by full name."""
     root = node.get_namespace().rstrip("/")
     ours = {f"{root}/{MANAGER_NAME}", *(f"{root}/{arm}/{MANAGER_NAME}" for arm in arms)}
     names = (f"{space.rstrip('/')}/{name}" for name, space in node.get_node_names_and_namespaces())
@@ -151,20 +149,20 @@ def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
 def check_name_conflicts(node: Node, arms: Iterable[str]) -> None:
     """Check that no other process uses names of this cell.
 
-    The middleware lists a killed process for some more seconds. A restart within that time waits
-    until the process is no longer listed. Call this before the controller managers are created.
+    Wait while the middleware still lists a killed process. Call this before the controller
+    managers are created.
 
     Raises:
         CellBusy: If another process is alive; the message has the names.
     """
-    listed = sorted(managers(node, arms))
+    listed = sorted(manager_counts(node, arms))
     if not listed:
         return
     node.get_logger().info(
         f"{len(listed)} names of this cell are in use. Checking for up to {MAX_LISTING_TIME:g} s "
         "if the process that uses them is alive"
     )
-    if living := _living(node, arms, listed):
+    if living := _living_managers(node, arms, listed):
         raise CellBusy(conflicting_names(node, living))
 
 
@@ -177,11 +175,7 @@ def conflicting_names(node: Node, names: Iterable[str]) -> str:
     )
 
 
-def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
-    """Return the controller managers that the middleware lists, once one of them answers.
-
-    Without an answer, wait up to ``MAX_LISTING_TIME`` until the middleware lists none.
-    """
+def _living_managers(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
     node = rclpy.create_node(
         f"{main.get_name()}_start", context=main.context, **BARE_NODE_ARGUMENTS
     )
@@ -193,8 +187,9 @@ def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
         ]
         futures = [client.call_async(ListControllers.Request()) for client in clients]
         started = requested_at = time.monotonic()
-        while still := sorted(managers(main, arms)):
+        while still := sorted(manager_counts(main, arms)):
             now = time.monotonic()
+            # A process that is still listed after MAX_LISTING_TIME is alive.
             if any(one.done() for one in futures) or now - started > MAX_LISTING_TIME:
                 return still
             if now - requested_at > REPEAT_PERIOD:

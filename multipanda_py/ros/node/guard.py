@@ -57,10 +57,9 @@ class Guard:
         failure: Reason why the node has to end, or an empty string.
         caught: Number of exceptions by origin.
         last: Message of the newest exception.
-        refused: Number of rejected requests by service; those of all parameter services have one
-            entry.
+        refused: Number of rejected requests by service; all parameter services share one entry.
         mismatches: QoS mismatches that :class:`.GraphWatch` has not evaluated yet.
-        unheard: Warnings about endpoints with incompatible QoS, by topic.
+        qos_warnings: Warnings about endpoints with incompatible QoS, by topic.
         taken_twice: Names of this cell that another node also uses.
         unresponsive: Reason of a failed self-check of the node, or an empty string.
 
@@ -73,7 +72,7 @@ class Guard:
         self.refused: Counter[str] = Counter()
         self.last = ""
         self.mismatches: list[QosMismatch] = []
-        self.unheard: dict[str, str] = {}
+        self.qos_warnings: dict[str, str] = {}
         self.taken_twice = ""
         self.unresponsive = ""
         self._logger = get_logger(name)
@@ -126,7 +125,7 @@ class Guard:
         """Call a callback and return its result, or :meth:`note` its error and return None.
 
         Args:
-            path: Name of the callback for messages about errors, such as its service or topic.
+            path: Name of the callback for error messages, such as its service or topic.
             callback: Function to call.
             *args: Arguments of the callback.
         """
@@ -168,16 +167,15 @@ class GuardedNode(ParameterNode):
     def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
         """Create a service that may answer later; see :meth:`.DeferredResponses.serve`."""
         create = partial(super().create_service, kind, name, qos_profile=REQUEST_QOS)
-        self._bound(self.answers.serve(create, name, work), kind)
+        self._with_size_limit(self.answers.serve(create, name, work), kind)
 
     def serve_waiting(self) -> None:
-        """Serve the pending requests, right after this node was added to another executor.
-
-        An events executor learns of each request only once, when it arrives. Requests that arrived
-        before would stay unanswered forever.
+        """Serve the pending requests after this node was added to another executor.
 
         Thread: executor.
         """
+        # An events executor learns of each request only once, when it arrives. Requests that
+        # arrived before would stay unanswered forever.
         for service in list(self.services):
             while True:
                 with service.handle:
@@ -196,7 +194,7 @@ class GuardedNode(ParameterNode):
         if srv_type in (SetParameters, SetParametersAtomically):
             create = partial(plain, srv_type, srv_name, **options)
             work = partial(set_work, self)
-            return self._bound(self.answers.serve(create, srv_name, work), srv_type)
+            return self._with_size_limit(self.answers.serve(create, srv_name, work), srv_type)
         if srv_type is GetParameters:
             callback = partial(self._get_parameters, callback)
 
@@ -213,10 +211,9 @@ class GuardedNode(ParameterNode):
             self.guard.count(srv_name, answered)
             return answered
 
-        return self._bound(plain(srv_type, srv_name, answer, **options), srv_type)
+        return self._with_size_limit(plain(srv_type, srv_name, answer, **options), srv_type)
 
-    def _bound(self, service: Any, kind: Any) -> Any:
-        """Limit the size of the requests of a service; see :mod:`.bounded_messages`."""
+    def _with_size_limit(self, service: Any, kind: Any) -> Any:
         service.srv_type = bounded_service(kind)
         return service
 
@@ -235,7 +232,7 @@ class GuardedNode(ParameterNode):
         qos_profile: Any,
         **options: Any,
     ) -> Any:
-        """Subscribe. Messages that are too large, or whose callback fails, are dropped."""
+        """Subscribe to a topic; drop messages that are too large or whose callback fails."""
         is_raw, max_size = options.pop("raw", False), options.pop("max_size", MAX_MESSAGE_SIZE)
 
         def read(message: bytes) -> None:
@@ -308,7 +305,7 @@ class ThrottledLog:
         self.known: dict[str, tuple[float, int]] = {}
 
     def new_text(self, text: str) -> str:
-        """Return the text to log with the number of suppressed repetitions; "" to log nothing."""
+        """Return a new text with the number of suppressed repetitions; "" for a repetition."""
         key, now = _NUMBER.sub("#", text), self._now()
         if len(self.known) > MAX_TEXTS:
             self.known.clear()
@@ -322,7 +319,7 @@ class ThrottledLog:
 
 
 def refuse_goal(result: Any, reason: str) -> Any:
-    """Fill in the reason in the result of an aborted goal, if its type has a field for it."""
+    """Fill the reason of an abort into the result of a goal, if its type has a field for it."""
     for field in ("error_string", "return_message", "error"):
         if hasattr(result, field):
             setattr(result, field, shortened(reason))
@@ -384,12 +381,12 @@ class PlainActionServer(ActionServer):
             self._guard.note(self._name, error)
             self.finish(goal_handle, "abort", self._kind.Result())
 
-    def finish(self, handle: Any, how: str, result: Any) -> None:
-        """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
+    def finish(self, handle: Any, method: str, result: Any) -> None:
+        """End a goal by its method ``succeed``, ``abort`` or ``canceled``, and send the result."""
 
         def answer(handle: Any) -> Any:
             self.unsent -= 1  # The executor sends the result next.
-            getattr(handle, how)()
+            getattr(handle, method)()
             return result
 
         self.unsent += 1

@@ -27,11 +27,9 @@ HEARTBEAT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 class HeartbeatMonitor:
     """Monitor that lets arms hold if the client that moves them is killed or loses its network.
 
-    An arm that is not monitored moves to its newest target, even if the sender has ended.
-
-    A client starts the monitoring by heartbeats: while it moves arms, it publishes several times
-    per :data:`LEASE_DURATION` on ``heartbeat``. Each message has the names of the client and of
-    these arms, separated by spaces. A last heartbeat without arms ends the monitoring.
+    A client starts it by messages on ``heartbeat``, several per :data:`LEASE_DURATION`: its name
+    and those of the moved arms, separated by spaces. A message without arms ends it. An arm that
+    is not monitored moves to its newest target, even if the sender has ended.
 
     Thread: executor.
     """
@@ -60,18 +58,14 @@ class HeartbeatMonitor:
     def _hold(self, arm: str, sender: str) -> None:
         reason = f"no heartbeat for {LEASE_DURATION:g} s from {sender!r:.60}, which moved it"
         try:
-            self._stop(arm)
+            self._stop_by_accepted_target(arm)
         except MultipandaError as error:
-            # The controllet accepts none of the targets of ``_stop``, or the loop is stalled.
+            # The controllet accepts none of the targets, or the loop is stalled.
             self._logger.warning(f"{arm} cannot be stopped: {error}. Reason of the stop: {reason}")
         else:
             self._logger.warning(f"{arm} holds: {reason}")
 
-    def _stop(self, arm: str) -> None:
-        """Stop an arm by the first target that its controllet accepts.
-
-        Try an empty trajectory, the measured pose, the measured joint positions and zero velocity.
-        """
+    def _stop_by_accepted_target(self, arm: str) -> None:
         # An empty trajectory is tried first, because it brakes a moving arm along its path. With
         # the measured pose as target, the arm overshoots and moves back.
         with contextlib.suppress(TargetRejected):

@@ -52,9 +52,8 @@ class LifeCycle:
     - Inactive: arms hold; controllets for them are rejected.
     - Active: arms accept controllets.
 
-    A separate node, which outlives the cell, offers the services under the name of the main node.
-    While a transition is in progress, a request for the same one waits for its result. All other
-    requests except a shutdown are rejected.
+    During a transition, a request for the same one waits for its result. Other requests except a
+    shutdown are rejected.
 
     Args:
         wants_cell: True to configure and activate a cell at once.
@@ -73,17 +72,14 @@ class LifeCycle:
         self._activates = wants_cell
         self._cell: Cell | None = None
         self._failure = self._transition = ""
-        self._laws: tuple[str, ...] = ()
-        self._rested: set[str] = set()
+        self._stopped_controllets: tuple[str, ...] = ()
+        self._inactive_arms: set[str] = set()
         self.open(main)
 
     def open(self, main: GuardedNode) -> None:
-        """Create the node and its services, also after ``main`` got a new DDS participant.
-
-        Args:
-            main: Main node of the cell.
-        """
+        """Create the node and its services, also after ``main`` got a new DDS participant."""
         self._logger = main.get_logger()
+        # A separate node outlives the cell. Its services have the name of the main node.
         self.node = GuardedNode(
             f"{main.get_name()}_life_cycle",
             namespace=main.get_namespace(),
@@ -104,16 +100,20 @@ class LifeCycle:
 
     @property
     def begins(self) -> bool:
-        """True if the process still starts its first cell; a failure then ends the process."""
+        """True while the process starts its first cell; a failure then ends the process."""
         return self._activates and self._cell is None
 
-    def has(self, cell: Cell) -> Work:
+    def take_cell(self, cell: Cell) -> Work:
         """Store a started cell, and bring it to the requested state, active or inactive."""
-        self._cell, self._laws, self._rested = cell, tuple(cell.active), set()
+        self._cell, self._stopped_controllets, self._inactive_arms = (
+            cell,
+            tuple(cell.active),
+            set(),
+        )
         if self._activates:
             self._arrive(ACTIVE)
             return
-        yield from self._rest(cell)
+        yield from self._make_inactive(cell)
         self._arrive(INACTIVE)
 
     def drop_cell(self, failure: str = "") -> None:
@@ -129,7 +129,7 @@ class LifeCycle:
         self.node.destroy_node()
 
     def change(self, request: Any, response: Any) -> Work:
-        """Execute a transition and answer, as a generator that waits for cell and loop."""
+        """Execute a requested transition, and answer when cell and loop have finished it."""
         requested = request.transition.label or request.transition.id
         start = self.state
         transition = next(
@@ -157,19 +157,19 @@ class LifeCycle:
                 "allowed shutdown"
             )
         else:
-            yield from self._try(transition)
+            yield from self._execute_and_log_failure(transition)
         response.success = self.state == transition.goal
 
-    def _try(self, transition: _Transition) -> Work:
+    def _execute_and_log_failure(self, transition: _Transition) -> Work:
         self._transition = transition.label
         try:
-            yield from self._go(transition)
+            yield from self._execute(transition)
         except MultipandaError as error:
             self._logger.warning(f"life cycle: {transition.label} failed: {shortened(str(error))}")
         finally:
             self._transition = ""
 
-    def _go(self, transition: _Transition) -> Work:
+    def _execute(self, transition: _Transition) -> Work:
         if transition.label == "configure":
             self.wants_cell, self._activates, self._failure = True, False, ""
             while self.state == UNCONFIGURED and not self._failure:
@@ -190,36 +190,31 @@ class LifeCycle:
     def _deactivate(self, cell: Cell) -> Work:
         # Keep the controllets that an earlier, failed attempt has stored: some of them are
         # inactive by now.
-        if not self._rested:
-            self._laws = tuple(cell.active)
-        yield from self._rest(cell)
+        if not self._inactive_arms:
+            self._stopped_controllets = tuple(cell.active)
+        yield from self._make_inactive(cell)
 
-    def _rest(self, cell: Cell) -> Work:
-        """Make all arms hold, and reject controllets for them.
-
-        Include arms that reject controllets already. If an earlier request has timed out, their
-        controllets may still be active.
-        """
-        self._rested |= {arm for arm in cell.arms if not cell.is_inactive(arm)}
+    def _make_inactive(self, cell: Cell) -> Work:
+        self._inactive_arms |= {arm for arm in cell.arms if not cell.is_inactive(arm)}
+        # Include inactive arms: after a timeout of an earlier request, their controllets may still
+        # be active.
         pending = cell.request_inactive(*cell.arms, by=SUBJECT)
         while pending.poll() is None:
             yield
 
     def _activate(self, cell: Cell) -> Work:
-        """Let arms accept controllets again, and activate those that the deactivation has stopped.
-
-        If this fails, all arms hold and reject controllets again.
-        """
-        for arm in self._rested:
+        for arm in self._inactive_arms:
             cell.activate_arm(arm)
         try:
-            pending = cell.request_switch(self._laws, (), Strictness.AUTO, by=SUBJECT)
+            pending = cell.request_switch(
+                self._stopped_controllets, (), Strictness.AUTO, by=SUBJECT
+            )
             while pending.poll() is None:
                 yield
         except MultipandaError:
-            yield from self._rest(cell)
+            yield from self._make_inactive(cell)
             raise
-        self._rested = set()
+        self._inactive_arms = set()
 
     def _arrive(self, state: str) -> None:
         start, self.state = self.state, state

@@ -156,12 +156,12 @@ class MultimodeController:
         self._check.pause()
         if self._tasks is not None:
             self._guard.call("task_runner", self._tasks.close)
-            self._send_answers(executor, self._tasks)
+            self._spin_for_answers(executor, self._tasks)
         self._answers.close("the node ends")
         self._diagnostics.log_events()
 
-    def _send_answers(self, executor: Executor, tasks: TaskServices) -> None:
-        """Serve for ``RESPONSE_TIME``, so that the client of an ended task gets its answers."""
+    def _spin_for_answers(self, executor: Executor, tasks: TaskServices) -> None:
+        # The client of an ended task still needs its answers.
         if tasks.is_answering:
             until = time.monotonic() + RESPONSE_TIME
             while time.monotonic() < until:
@@ -215,7 +215,7 @@ def _main(args: Sequence[str] | None) -> int:
                 "had left"
             )
         signals.check()
-        return _sessions(signals, started, args)
+        return _run_cells(signals, started, args)
     except ParameterException as error:  # Raised if use_sim_time is not valid.
         get_logger(NAME).fatal(" ".join(str(error).split()))
         return 1
@@ -227,8 +227,7 @@ def _main(args: Sequence[str] | None) -> int:
         ended()
 
 
-def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) -> int:
-    """Run cells as the life cycle requests, until the process has to end; return its exit code."""
+def _run_cells(signals: StopSignals, started: float, args: Sequence[str] | None) -> int:
     life: LifeCycle | None = None
     cores = os.sched_getaffinity(0)
     try:
@@ -248,8 +247,8 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                 serving.executor.add_node(life.node)
                 life.node.serve_waiting()
                 if not life.wants_cell:
-                    _wait(serving, life, signals)
-                elif failure := _serve(serving, signals, started, args, life):
+                    _wait_for_cell_request(serving, life, signals)
+                elif failure := _run_cell(serving, signals, started, args, life):
                     logger.fatal(failure)
                     return 1
             except MultipandaError as error:
@@ -278,8 +277,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
             life.close()
 
 
-def _wait(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
-    """Serve the life cycle without a cell, until a cell is requested or the process has to end."""
+def _wait_for_cell_request(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
     node, executor = serving.node, serving.executor
     if life.state != UNCONFIGURED:
         life.drop_cell()
@@ -293,14 +291,14 @@ def _wait(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
             node.guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
 
-def _serve(
+def _run_cell(
     serving: Serving,
     signals: StopSignals,
     started: float,
     args: Sequence[str] | None,
     life: LifeCycle,
 ) -> str:
-    """Run a cell. Return the reason of a failure, or an empty string."""
+    """Run a cell; return the reason of a failure, or an empty string."""
     node, logger = serving.node, serving.node.get_logger()
     arguments = sys.argv if args is None else args
     cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
@@ -329,7 +327,7 @@ def _serve(
         # threads for up to 0.1 s.
         gc.freeze()
         signals.check()
-        for _ in life.has(cell):
+        for _ in life.take_cell(cell):
             time.sleep(1e-3)
         logger.info(
             f"cell {cell.config.cell.name!r} is {life.state}: arms {', '.join(cell.arms)}; "
@@ -346,7 +344,7 @@ def _serve(
                     f"{RENEWAL_WINDOW / 60.0:.0f} min did not help; the node ends"
                 )
             renewals.append(now)
-            controller = _renewed(serving, cell, life, check)
+            controller = _recreate_interfaces(serving, cell, life, check)
             controller.cameras = cameras
             controller.run(serving.executor, signals, life)
     if not controller.failure:
@@ -354,10 +352,10 @@ def _serve(
     return controller.failure
 
 
-def _renewed(
+def _recreate_interfaces(
     serving: Serving, cell: Cell, life: LifeCycle, check: SelfCheck
 ) -> MultimodeController:
-    """Recreate the participant and all ROS interfaces of a cell, whose arms hold meanwhile."""
+    # The arms hold meanwhile.
     with contextlib.suppress(MultipandaError):  # A blocked loop does not answer.
         cell.request_hold(by="the self-check of the node")
     started = time.monotonic()

@@ -41,11 +41,8 @@ _REQUESTED = "not asked for yet"
 _LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
 
 
-class LateParameters:
-    """Parameters whose changes need the consent of another component, such as a robot.
-
-    rclpy first rejects unknown and read-only parameters. Then ``change`` asks the component. If it
-    accepts, the parameters are set.
+class ConfirmedParameters:
+    """Parameters whose changes another component, such as a robot, must accept first.
 
     Args:
         change: Function that sends new values, by name, to the component; see :data:`Change`.
@@ -54,52 +51,48 @@ class LateParameters:
     def __init__(self, change: Callable[[dict[str, Any]], Change]) -> None:
         self._change = change
         self._requested: dict[str, Any] = {}
-        self._granted = False
+        self._is_accepted = False
 
     def check(self, requested: dict[str, Any]) -> None:
         """Store requested values for :meth:`set`, and reject them until the component accepts.
 
-        Args:
-            requested: New values by name.
-
         Raises:
             SettingsRejected: If the component has not accepted the values yet.
         """
-        if not self._granted:
+        if not self._is_accepted:
             self._requested = requested
             raise SettingsRejected(_REQUESTED)
 
     def set(self, node: Node, parameters: list[Parameter[Any]]) -> Change:
         """Set parameters of a node if the component accepts them; see :data:`Change`."""
         self._requested = {}
+        # rclpy rejects unknown and read-only parameters before it calls :meth:`check`.
         result = node.set_parameters_atomically(parameters)
         if result.successful or result.reason != _REQUESTED:
             return "" if result.successful else result.reason or "refused"
         reason = yield from self._change(self._requested)
         if reason:
             return reason
-        self._granted = True
+        self._is_accepted = True
         try:
             return str(node.set_parameters_atomically(parameters).reason)
         finally:
-            self._granted = False
+            self._is_accepted = False
 
 
 class ParameterNode(Node):
     """Node whose parameters may have CRISP names, or need the consent of another component.
 
     Attributes:
-        late: Function object that asks another component to accept a change first; None if none
-            has to.
+        confirmed: Parameters whose changes another component must accept first, or None.
         other_names: CRISP names of its parameters, or None.
-        same_values: Further accepted values of read-only parameters, by name. To set one of them
-            succeeds without an effect.
+        same_values: Values that a client may set without an effect, by read-only parameter.
         logs_rejections: True if rejected changes are logged, for clients that do not show the
             reason.
     """
 
     def __init__(self, name: str, **options: Any) -> None:
-        self.late: LateParameters | None = None
+        self.confirmed: ConfirmedParameters | None = None
         self.other_names: CrispNames | None = None
         self.same_values: dict[str, tuple[str, ...]] = {}
         self.logs_rejections = False
@@ -111,7 +104,7 @@ def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None
     if isinstance(request, SetParameters.Request):
         refused, part = 0, TimeSlice()
         for message in request.parameters:
-            result = yield from _set(node, [message])
+            result = yield from _set_with_crisp_names(node, [message])
             refused += not result.successful
             if refused > MAX_REASONS:
                 result.reason = result.reason[:MAX_LATER_REASON]
@@ -119,7 +112,7 @@ def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None
             yield from part.rest()
         results = response.results
     else:
-        response.result = yield from _set(node, request.parameters)
+        response.result = yield from _set_with_crisp_names(node, request.parameters)
         results = [response.result]
     if node.logs_rejections:
         reasons = [result.reason for result in results if not result.successful]
@@ -142,20 +135,17 @@ def set_together(node: ParameterNode, values: Mapping[str, Any]) -> Change:
             messages.append(Parameter(name, value=value).to_parameter_msg())
         except (ParameterException, ValueError, TypeError):
             return f"{name}: got {value!r:.60}, allowed a number, a string or a list of one type"
-    result = yield from _set(node, messages)
+    result = yield from _set_with_crisp_names(node, messages)
     return "" if result.successful else str(result.reason) or "refused"
 
 
 def value_of(node: Node, names: CrispNames, name: str) -> Any:
-    """Return the value of a parameter, given by its own name or its CRISP name.
+    """Return the ``ParameterValue`` of a parameter; of type PARAMETER_NOT_SET if it is unknown.
 
     Args:
         node: Node with the parameter.
         names: CRISP names of its parameters.
-        name: Own name or CRISP name.
-
-    Returns:
-        Message ``ParameterValue``; of type PARAMETER_NOT_SET if the node has no such parameter.
+        name: Own name or CRISP name of the parameter.
     """
     if node.has_parameter(name):
         return node.get_parameter(name).get_parameter_value()
@@ -165,12 +155,7 @@ def value_of(node: Node, names: CrispNames, name: str) -> Any:
     return Parameter(name, value=value).get_parameter_value()
 
 
-def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[Any]:
-    """Return messages in which names of CRISP are replaced by names of declared parameters.
-
-    Raises:
-        ParameterRejected: If a value has no equivalent.
-    """
+def _translate_crisp_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[Any]:
     own_names: dict[str, Any] = {}
     pending: dict[str, Any] = {}
     for message in messages:
@@ -180,14 +165,13 @@ def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[A
             continue
         read = lambda own: pending.get(own, node.get_parameter(own).value)  # noqa: E731
         text = list(value) if isinstance(value, array) else value
-        pending.update(names.ours(message.name, text, read))
+        pending.update(names.to_own_parameters(message.name, text, read))
     for name, value in pending.items():
         own_names[name] = Parameter(name, value=value).to_parameter_msg()
     return list(own_names.values())
 
 
-def _unknown(node: Node, name: str) -> str:
-    """Return the message for an unknown parameter, with similar names."""
+def _unknown_name_message(node: Node, name: str) -> str:
     known = sorted(node.get_parameters_by_prefix(""))
     if new := renamed_parameter(name, known) or renamed_key(name.split(".")):
         return f"{node.get_fully_qualified_name()}: {shortened(name)}: renamed to {new}"
@@ -199,11 +183,8 @@ def _unknown(node: Node, name: str) -> str:
     )
 
 
-def _wrong_type(node: Node, message: Any) -> str:
-    """Return the message for a wrong type, or an empty string.
-
-    The message of rclpy would only show numbers of types.
-    """
+def _type_fault(node: Node, message: Any) -> str:
+    # The message of rclpy would only show numbers of types.
     got, declared = Parameter.Type(message.value.type), node.get_parameter(message.name).type_
     if declared in (got, WIDER_TYPES.get(got), Parameter.Type.NOT_SET):
         return ""
@@ -216,8 +197,7 @@ def _wrong_type(node: Node, message: Any) -> str:
     return shortened(f"{path}: got {description}, allowed {allowed or _kind(declared)}")
 
 
-def _read_only(node: Node, requested: Parameter[Any]) -> str:
-    """Return the message for a read-only parameter, with its value."""
+def _read_only_message(node: Node, requested: Parameter[Any]) -> str:
     stands, path = node.get_parameter(requested.name).value, node.get_fully_qualified_name()
     return (
         f"{path}: {requested.name}: got {requested.value!r:.60}, but it is read-only with value "
@@ -229,11 +209,8 @@ def _kind(kind: Parameter.Type) -> str:
     return "nothing" if kind is Parameter.Type.NOT_SET else kind.name.lower().replace("_", " ")
 
 
-def _stands(node: ParameterNode, requested: Parameter[Any]) -> bool:
-    """Return True if a request sets a read-only parameter to the value that it already has.
-
-    A file from ``ros2 param dump`` leads to such requests.
-    """
+def _has_value_already(node: ParameterNode, requested: Parameter[Any]) -> bool:
+    # A file from ``ros2 param dump`` sets read-only parameters to their present values.
     if not node.describe_parameter(requested.name).read_only:
         return False
     if requested.value in node.same_values.get(requested.name, ()):
@@ -244,17 +221,17 @@ def _stands(node: ParameterNode, requested: Parameter[Any]) -> bool:
     return type(stands) is type(desired) and bool(stands == desired)
 
 
-def _set(
+def _set_with_crisp_names(
     node: ParameterNode, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
     names = node.other_names
     if names is None or any(message.value.type > _LAST_TYPE for message in messages):
-        return (yield from _set_own(node, messages))
+        return (yield from _set_declared(node, messages))
     try:
-        own = _own_names(node, names, messages)
+        own = _translate_crisp_names(node, names, messages)
     except ParameterRejected as error:
         return SetParametersResult(successful=False, reason=shortened(str(error)))
-    result = yield from _set_own(node, own)
+    result = yield from _set_declared(node, own)
     for message in messages if result.successful else ():
         value = Parameter.from_parameter_msg(message).value
         if names.has(message.name, value):
@@ -264,7 +241,7 @@ def _set(
     return result
 
 
-def _set_own(
+def _set_declared(
     node: ParameterNode, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
     for message in messages:
@@ -276,20 +253,26 @@ def _set_own(
             text = f"{message.name}: {got}, allowed 0 to {_LAST_TYPE}"
             return SetParametersResult(successful=False, reason=shortened(text))
         if not node.has_parameter(message.name):
-            return SetParametersResult(successful=False, reason=_unknown(node, message.name))
-        if reason := _wrong_type(node, message):
+            return SetParametersResult(
+                successful=False, reason=_unknown_name_message(node, message.name)
+            )
+        if reason := _type_fault(node, message):
             return SetParametersResult(successful=False, reason=reason)
     try:
         requested = [Parameter.from_parameter_msg(message) for message in messages]
-        parameters = [parameter for parameter in requested if not _stands(node, parameter)]
+        parameters = [
+            parameter for parameter in requested if not _has_value_already(node, parameter)
+        ]
         for parameter in parameters:
             if node.describe_parameter(parameter.name).read_only:
-                return SetParametersResult(successful=False, reason=_read_only(node, parameter))
+                return SetParametersResult(
+                    successful=False, reason=_read_only_message(node, parameter)
+                )
         if not parameters:
             return SetParametersResult(successful=True)
-        if node.late is None:
+        if node.confirmed is None:
             return node.set_parameters_atomically(parameters)
-        reason = yield from node.late.set(node, parameters)
+        reason = yield from node.confirmed.set(node, parameters)
     except (ParameterException, ValueError, TypeError) as error:
         reason = str(error) or type(error).__name__
     return SetParametersResult(successful=not reason, reason=shortened(reason))

@@ -48,7 +48,7 @@ from multipanda_py.ros.node.parameter_requests import (
     MAX_NAME,
     WIDER_TYPES,
     Change,
-    LateParameters,
+    ConfirmedParameters,
     set_together,
 )
 
@@ -66,7 +66,7 @@ def parameter_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
 
 
 def descriptor_of(spec: Spec) -> ParameterDescriptor:
-    """Return the descriptor of a parameter, with scalar bounds as range and all bounds as text."""
+    """Return the ROS descriptor of a parameter, with its bounds as range or text."""
     descriptor = ParameterDescriptor(
         description=f"{spec.doc or spec.name}{f' [{spec.unit}]' if spec.unit else ''}",
         additional_constraints=spec.allowed,
@@ -91,12 +91,12 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
         enable_rosout=False,
         parameter_overrides=[Parameter("start_type_description_service", value=False)],
     )
-    node.add_on_set_parameters_callback(partial(_refuse_time, node, main.get_name()))
+    node.add_on_set_parameters_callback(partial(_reject_sim_time, node, main.get_name()))
     return node
 
 
-def _refuse_time(node: Node, main: str, parameters: list[Parameter]) -> SetParametersResult:
-    """Reject a change of ``use_sim_time``, which has no effect in a node without time stamps."""
+def _reject_sim_time(node: Node, main: str, parameters: list[Parameter]) -> SetParametersResult:
+    # The parameter has no effect in a node without time stamps.
     for parameter in parameters:
         stands = node.get_parameter(SIM_TIME).value if node.has_parameter(SIM_TIME) else None
         if parameter.name == SIM_TIME and parameter.value != stands:
@@ -121,7 +121,7 @@ def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> Gu
     names = {spec.name for spec in instance.parameter_specs}
     if instance.config.type == "cartesian_impedance" and instance.config.per_arm:
         joints = cell.descriptions[arm].joint_names
-        node.other_names = CrispNames(names, joints, _saying_once(main, instance.name))
+        node.other_names = CrispNames(names, joints, _log_once(main, instance.name))
     hand_over(node, names, lambda requested: cell.set_parameters(instance.name, requested))
     return node
 
@@ -146,14 +146,13 @@ def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any
         return SetParametersResult(successful=True)
 
     def widen(parameters: list[Parameter]) -> list[Parameter]:
-        return [_widened(p) if p.name in names else p for p in parameters]
+        return [_integer_as_double(p) if p.name in names else p for p in parameters]
 
     node.add_pre_set_parameters_callback(widen)
     node.add_on_set_parameters_callback(check)
 
 
-def _widened(parameter: Parameter) -> Parameter:
-    """Convert an integer parameter to a floating-point parameter."""
+def _integer_as_double(parameter: Parameter) -> Parameter:
     kind = WIDER_TYPES.get(parameter.type_)
     if kind is None:
         return parameter
@@ -166,7 +165,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, array) else value
 
 
-def _saying_once(main: Node, owner: str) -> Callable[[str], None]:
+def _log_once(main: Node, owner: str) -> Callable[[str], None]:
     received = set()
 
     def log(text: str) -> None:
@@ -180,8 +179,7 @@ def _saying_once(main: Node, owner: str) -> Callable[[str], None]:
 def robot_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
     """Return one node per robot that has settings, in the namespace of its arm.
 
-    A change is answered when the robot has answered: some tenths of a second later on a real arm,
-    and no later than :data:`.SETTINGS_TIMEOUT`. Other requests are served meanwhile.
+    A change is answered when the robot has answered, no later than :data:`.SETTINGS_TIMEOUT`.
     """
     arms = [arm for arm in cell.arms if declared(type(cell.robot_settings(arm)))]
     return {arm: _robot_node(main, cell, arm) for arm in arms}
@@ -199,13 +197,12 @@ def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:
                 additional_constraints="set in the cell file",
             )
         node.declare_parameter(spec.name, getattr(settings, spec.name), descriptor)
-    node.late = LateParameters(partial(_change, cell, arm))
-    hand_over(node, {spec.name for spec in live(type(settings))}, node.late.check)
+    node.confirmed = ConfirmedParameters(partial(_send_settings, cell, arm))
+    hand_over(node, {spec.name for spec in live(type(settings))}, node.confirmed.check)
     return node
 
 
-def _change(cell: Cell, arm: str, requested: dict[str, Any]) -> Change:
-    """Send new settings to a robot. Return the reason of a rejection, or an empty string."""
+def _send_settings(cell: Cell, arm: str, requested: dict[str, Any]) -> Change:
     try:
         request = cell.request_robot_settings(arm, **requested)
         yield from until(
@@ -237,7 +234,7 @@ def requested_parameters(
         ConfigurationError: If a file cannot be read or has no section for the node, or an argument
             is not supported.
     """
-    more, overrides = _arguments(arguments)
+    more, overrides = _files_and_assignments(arguments)
     result: dict[str, Any] = {}
     for path in filter(None, (*files, *more)):
         parts = list(sections(load_file(path, MAX_REMOTE_SIZE)))
@@ -248,10 +245,10 @@ def requested_parameters(
                 f"/**/{node.split('/')[-1]}:"
             )
         for key, values in meant:
-            _take(values, key.strip("/") in ("**", "*"), known, result)
+            _add_section(values, key.strip("/") in ("**", "*"), known, result)
     for key, values in overrides:
         if not key or matches_node(f"/**/{key.lstrip('/')}", node, ""):
-            _take(values, False, known, result)
+            _add_section(values, False, known, result)
     return result
 
 
@@ -273,17 +270,14 @@ def apply_requested(
     node = law.get_fully_qualified_name()
     values = requested_parameters(files, arguments, node, [*known])
     if reason := (yield from set_together(law, values)):
-        own = _own_words(law, values)
+        own = _reason_without_file_text(law, values)
         raise ParameterRejected(f"{node}: {own}" if own else reason)
     return list(values)
 
 
-def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
-    """Return why values are rejected, without quoting the file that contains them.
-
-    The result is empty if all names are known and no value is a text. A rejection by the node
-    then quotes no text of the file.
-    """
+def _reason_without_file_text(law: GuardedNode, values: Mapping[str, Any]) -> str:
+    # If all names are known and no value is a text, the rejection by the node quotes no text of
+    # the file either. The result is then empty.
     known = law.get_parameters_by_prefix("")
     others = law.other_names
     for name in values:
@@ -304,7 +298,7 @@ def _has_text(value: Any) -> bool:
 
 
 def clear_requested(manager: GuardedNode, name: str) -> None:
-    """Clear ``params_file`` and ``node_options_args`` of a controllet, if they exist."""
+    """Clear ``params_file`` and ``node_options_args`` of a controllet in its manager's node."""
     leaves = _leaves(name)
     if all(map(manager.has_parameter, leaves)):
         manager.set_parameters([Parameter(leaf, value=[""]) for leaf in leaves])
@@ -314,21 +308,17 @@ def _leaves(name: str) -> list[str]:
     return [f"{name}.{leaf}" for leaf in (PARAMS_FILE, NODE_ARGUMENTS)]
 
 
-def _take(
+def _add_section(
     values: Mapping[str, Any], for_all: bool, known: Sequence[str], matches: dict[str, Any]
 ) -> None:
-    """Add the parameters of a section to ``matches``, by dotted name.
-
-    Unknown names are skipped if the section is for all nodes.
-    """
+    """Add the parameters of a section to ``matches``; with ``for_all`` only known ones."""
     for name, value in _flat(values):
         is_ours = name != TYPE and name.split(".")[0] not in RCLPY_PARAMETERS
         if is_ours and (name in known or not for_all):
             matches[name] = value
 
 
-def _arguments(words: Sequence[str]) -> tuple[list[str], list[tuple[str, Parameters]]]:
-    """Return the parameter files in arguments, and the values set by ``-p`` with their node."""
+def _files_and_assignments(words: Sequence[str]) -> tuple[list[str], list[tuple[str, Parameters]]]:
     files, overrides = [], []
     rest = iter(word for word in words if word and word not in ("--ros-args", "--"))
     for option in rest:

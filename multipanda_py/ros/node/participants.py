@@ -28,22 +28,17 @@ SWITCH_INTERVAL = 5e-4
 
 
 class SeparateParticipant:
-    """Node that is served independently of the main thread and its participant.
+    """Node with a separate DDS participant and thread, which messages of other nodes cannot delay.
 
-    In a participant with other nodes, their messages could delay this node: all nodes share few
-    receive buffers, and callbacks run one after another. If real-time priorities are allowed,
-    thread and middleware run at the lowest of these, below the loop and the drivers.
+    If real-time priorities are allowed, thread and middleware run at the lowest of these, below
+    the loop and the drivers.
 
     Args:
         suffix: Suffix of the node's name after that of ``main``.
         args: Command line, which may have security options of the middleware.
         fill: Function that creates the entities of the node before it is served.
 
-    Attributes:
-        node: The node.
-        thread: Thread that serves the node.
-
-    Thread: its own for callbacks, main for :meth:`close`.
+    Thread: main for :meth:`close`, a separate one for callbacks.
     """
 
     def __init__(
@@ -121,14 +116,13 @@ class Serving:
     def renew(self) -> None:
         """Replace a participant that does not answer by a new one.
 
-        The entities of the old participant are destroyed, so that clients stop using them. If this
-        takes longer than :data:`RENEWAL_TIMEOUT`, the process ends, and its loop brings the arms
-        to rest. The old participant itself stays until the process ends, because deleting it might
-        block forever.
+        If this takes longer than :data:`RENEWAL_TIMEOUT`, the process ends, and its loop brings
+        the arms to rest.
         """
         end_within(RENEWAL_TIMEOUT)
         context = get_default_context(shutting_down=True)
-        # The middleware deletes a participant with its last node, so one node has to remain.
+        # Deleting the old participant might block forever. The middleware deletes a participant
+        # with its last node, so one node has to remain.
         last = Node(
             f"_{self._name}_abandoned_{len(_abandoned) + 1}",
             namespace=self.node.get_namespace(),
@@ -138,6 +132,7 @@ class Serving:
         _abandoned.append((context, last, self.executor))
         guard = self.node.guard
         self.node.answers.close("the participant is recreated")
+        # Clients stop using destroyed entities.
         release(self.executor, self.nodes)
         rclpy.init(args=self._args, signal_handler_options=SignalHandlerOptions.NO)
         self.node = GuardedNode(self._name, guard=guard)

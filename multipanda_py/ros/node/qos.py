@@ -50,32 +50,32 @@ class QosMismatch(NamedTuple):
     publishes: bool
 
 
-def opposite(mismatch: QosMismatch) -> list[Any]:
-    """Return the topic's subscriptions if the local endpoint publishes, or else its publishers."""
+def opposite_endpoints(mismatch: QosMismatch) -> list[Any]:
+    """Return the topic's subscriptions if the local endpoint publishes, else its publishers."""
     node, topic, _, publishes = mismatch
     ask = node.get_subscriptions_info_by_topic if publishes else node.get_publishers_info_by_topic
     return list(ask(node.resolve_topic_name(topic)))
 
 
-def others(mismatch: QosMismatch) -> list[Any]:
-    """Return the incompatible remote endpoints whose node name is known."""
+def incompatible_endpoints(mismatch: QosMismatch) -> list[Any]:
+    """Return the remote endpoints with incompatible QoS whose node name is known."""
     _, _, here, publishes = mismatch
-    others = []
-    for there in filter(is_known, opposite(mismatch)):
+    result = []
+    for there in filter(is_known, opposite_endpoints(mismatch)):
         offered, requested = (here, there.qos_profile) if publishes else (there.qos_profile, here)
         if any(getattr(offered, name) == less and getattr(requested, name) == more
                for name, less, more in QOS_POLICIES):  # fmt: skip
-            others.append(there)
-    return others
+            result.append(there)
+    return result
 
 
-def describe(mismatch: QosMismatch) -> str:
+def describe_mismatch(mismatch: QosMismatch) -> str:
     """Return a message with the incompatible endpoints and policies."""
     node, topic, here, publishes = mismatch
     full = node.resolve_topic_name(topic)
     sides = [
         f"{full_name(there)} has {_difference(there.qos_profile, here)}"
-        for there in others(mismatch)
+        for there in incompatible_endpoints(mismatch)
     ]
     fault = (
         "a subscriber requests more than this node offers and receives"

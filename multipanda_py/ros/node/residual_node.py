@@ -36,10 +36,9 @@ class ResidualNode:
     """Publisher of corrected joint states and of the confidence of the correction.
 
     Topics: input ``joint_states``, outputs ``corrected/joint_states`` and ``residual/confidence``.
-    Use remapping to change the names. Unknown joints pass unchanged. Incomplete messages are
-    dropped, and each reason is logged once.
+    Unknown joints pass unchanged. Incomplete messages are dropped, and each reason is logged once.
 
-    Thread: the executor's.
+    Thread: executor.
     """
 
     def __init__(self, node: Any, trained: TrainedResidual, prefix: str) -> None:
@@ -54,7 +53,7 @@ class ResidualNode:
         node.create_subscription(JointState, "joint_states", self._take, STATES_QOS)
 
     def _take(self, message: JointState) -> None:
-        if reason := self._unusable(message):
+        if reason := self._message_fault(message):
             if reason not in self._reported and len(self._reported) < MAX_LOGGED_REASONS:
                 self._node.get_logger().error(f"message dropped: {reason}")
                 self._reported.add(reason)
@@ -81,8 +80,7 @@ class ResidualNode:
         self._out.publish(message)
         self._confidence.publish(Float64(data=self._states.confidence))
 
-    def _unusable(self, message: JointState) -> str:
-        """Return why a message cannot be corrected, or an empty string."""
+    def _message_fault(self, message: JointState) -> str:
         names = list(message.name)
         if names != self._names:
             try:

@@ -36,12 +36,8 @@ CALLBACK_TIMEOUT = 5.0
 class StopSignals:
     """Handler of SIGINT, SIGTERM and SIGHUP for a clean shutdown.
 
-    A signal sets ``received``, which the main thread checks, and does not interrupt callbacks,
-    middleware calls or clean-up. It interrupts only code within :meth:`interruptible`, where the
-    start waits for other processes.
-
-    A second thread ends the process if :meth:`serving` is not left in time after a signal, for
-    example because a callback never returns.
+    A signal sets ``received``, which the main thread checks. It interrupts only code within
+    :meth:`interruptible`. If :meth:`serving` is not left in time after a signal, the process ends.
 
     Attributes:
         received: Name of the first signal, or an empty string.
@@ -101,10 +97,8 @@ class StopSignals:
 
 
 def make_executor(context: Context | None = None) -> Executor:
-    """Return rclpy's events executor, or a single-threaded one in releases without it.
-
-    The events executor has the lowest CPU load.
-    """
+    """Return rclpy's events executor, or a single-threaded one in releases without it."""
+    # The events executor has the lowest CPU load.
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:
@@ -116,28 +110,28 @@ def make_executor(context: Context | None = None) -> Executor:
 def end_within(timeout: float = 30.0) -> None:
     """Print all stacks and end this process after a timeout [s], unless :func:`ended` is called.
 
-    A further call restarts the timeout. The timeout is needed because destroying a ROS entity may
-    block forever, if a killed process held a lock of the middleware. It works even if the
-    interpreter is blocked. After the end of the node, the loop brings its arms to rest.
+    A further call restarts the timeout. After the end of the node, the loop brings its arms to
+    rest.
     """
-    # Not ``sys.stderr``, which is None if standard error was closed at the start.
+    # Destroying a ROS entity may block forever, if a killed process held a lock of the middleware.
+    # This works even if the interpreter is blocked. Not ``sys.stderr``, which is None if standard
+    # error was closed at the start.
     faulthandler.dump_traceback_later(timeout, exit=True, file=2)
 
 
 def ended() -> None:
-    """Cancel :func:`end_within`."""
+    """Cancel the timeout of :func:`end_within`."""
     faulthandler.cancel_dump_traceback_later()
 
 
 def release(executor: Executor, nodes: list[GuardedNode]) -> None:
     """Destroy nodes and executor in a safe order, and collect their memory.
 
-    At its exit, Python frees objects in any order, which may cause a segmentation fault.
-
     Args:
         executor: Executor of the nodes, which no longer runs.
         nodes: All nodes; empty afterwards. They are destroyed in reverse order.
     """
+    # At its exit, Python frees objects in any order, which may cause a segmentation fault.
     executor.shutdown()
     while nodes:
         nodes.pop().destroy_node()
@@ -151,11 +145,7 @@ def every(node: Node, period: float, callback: Callable[[], None]) -> None:
 
 
 def leave_loop_core(cell: Cell) -> str:
-    """Keep every thread of this process off the CPU core of the loop.
-
-    Returns:
-        Message if this fails, or an empty string.
-    """
+    """Keep all threads of this process off the loop's CPU core; return a message on failure."""
     core = loop_cpu(cell.realtime)
     others = os.sched_getaffinity(0) - {core}
     if cell.config.cell.placement != "process" or core is None or not others:

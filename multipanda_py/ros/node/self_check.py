@@ -36,39 +36,35 @@ this process was suspended, and the rest does not count."""
 class Responsiveness:
     """Time since the executor's newest callback, and since the newest answer to the self-check.
 
-    The time without an answer is counted only while callbacks run, because a callback that does
-    not return delays answers, too. Before the first answer, it is counted as ``unheard``: if
-    discovery is disabled, no answer can arrive.
-
     Attributes:
-        standing: Time since the newest callback [s].
-        deaf: Time since the newest answer, while callbacks run [s].
-        unheard: Time from the start to the first answer, while callbacks run [s].
+        callback_age: Time since the newest callback [s].
+        answer_age: Time since the newest answer, counted only while callbacks run [s].
+        discovery_time: Time from the start to the first answer, counted while callbacks run [s].
 
     Thread: :meth:`answered` and :meth:`update` in one thread, all other methods in main.
     """
 
     def __init__(self) -> None:
-        self.standing = self.deaf = self.unheard = 0.0
+        self.callback_age = self.answer_age = self.discovery_time = 0.0
         self._looked = 0.0
         self._callbacks, self._callback_count = 0, 0
         self._is_serving = False
         self._expects, self._has_answered = False, False
 
     @property
-    def is_standing(self) -> bool:
+    def is_blocked(self) -> bool:
         """True if the newest callback is older than :data:`TIMEOUT`."""
-        return self.standing > TIMEOUT
+        return self.callback_age > TIMEOUT
 
     @property
-    def is_deaf(self) -> bool:
+    def is_unanswered(self) -> bool:
         """True if the newest answer is older than :data:`TIMEOUT`."""
-        return self.deaf > TIMEOUT
+        return self.answer_age > TIMEOUT
 
     @property
-    def is_unheard(self) -> bool:
+    def is_undiscovered(self) -> bool:
         """True if the first answer takes longer than :data:`FIRST_RESPONSE_TIMEOUT`."""
-        return self.unheard > FIRST_RESPONSE_TIMEOUT
+        return self.discovery_time > FIRST_RESPONSE_TIMEOUT
 
     @property
     def has_answered(self) -> bool:
@@ -78,7 +74,9 @@ class Responsiveness:
     @property
     def is_lost(self) -> bool:
         """True if answers have been missing so long that the participant must be recreated."""
-        return self.deaf > (RESPONSE_TIMEOUT if self._has_answered else FIRST_RESPONSE_TIMEOUT)
+        return self.answer_age > (
+            RESPONSE_TIMEOUT if self._has_answered else FIRST_RESPONSE_TIMEOUT
+        )
 
     def served(self) -> None:
         """Register that the executor has run a callback."""
@@ -92,12 +90,12 @@ class Responsiveness:
     def renew(self) -> None:
         """Treat a new participant as unresponsive until its first answer."""
         self._has_answered, self._expects = False, True
-        self.deaf = TIMEOUT + MAX_STEP
+        self.answer_age = TIMEOUT + MAX_STEP
 
     def answered(self) -> None:
         """Set the age of the newest answer to zero."""
         self._has_answered = self._expects = True
-        self.deaf = 0.0
+        self.answer_age = 0.0
 
     def update(self, now: float) -> None:
         """Update the times since the newest callback and answer.
@@ -108,15 +106,17 @@ class Responsiveness:
         step, self._looked = min(now - self._looked, MAX_STEP), now
         if self._callbacks != self._callback_count or not self._is_serving:
             self._callback_count = self._callbacks
-            self.standing = 0.0
+            self.callback_age = 0.0
         else:
-            self.standing += step
-        if not self._is_serving or self.standing:
+            self.callback_age += step
+        # A callback that does not return delays answers, too.
+        if not self._is_serving or self.callback_age:
             return
+        # If discovery is disabled, no answer can ever arrive.
         if self._expects:
-            self.deaf += step
+            self.answer_age += step
         else:
-            self.unheard += step
+            self.discovery_time += step
 
 
 SERVICE_NAME = "_self_check"
@@ -132,16 +132,15 @@ PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 
 
 class SelfCheck:
-    """Check twice a second that the node answers requests.
+    """Check of the node by requests on the path of its clients.
 
-    A separate participant and thread send the requests, which take the same path as those of any
-    client. While the node does not answer, the loop receives no heartbeat, so all arms hold, and
-    this thread publishes ERROR on ``/diagnostics``.
+    While the node does not answer, the loop receives no heartbeat, so all arms hold, and
+    ``/diagnostics`` has status ERROR.
 
     Args:
         args: Command line, which may have security options of the middleware.
 
-    Thread: main for public methods, its own for the check.
+    Thread: main for public methods, a separate one for the check.
     """
 
     def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
@@ -152,7 +151,7 @@ class SelfCheck:
         self._state = Responsiveness()
         self._pending: list[Future] = []
         self._published = 0.0
-        self._is_unheard = False
+        self._has_warned = False
         self._participant = SeparateParticipant(
             main, SELF_CHECK_SUFFIX, cell.config.realtime, args, self._fill
         )
@@ -163,7 +162,7 @@ class SelfCheck:
         return self._state.is_lost
 
     def serve(self, main: GuardedNode) -> None:
-        """Create the service of the main node that answers the requests."""
+        """Create the service of the main node that answers the requests of this check."""
         main.create_service(Trigger, self._service, _answer)
 
     def beat(self) -> None:
@@ -208,64 +207,62 @@ class SelfCheck:
     def _poll(self) -> None:
         state, now = self._state, time.monotonic()
         state.update(now)
-        if state.is_unheard and not self._is_unheard:
-            self._is_unheard = True
+        if state.is_undiscovered and not self._has_warned:
+            self._has_warned = True
             self._logger.warning(
-                f"the node has not answered its self-check for {state.unheard:.0f} s since its "
-                "start; clients may not find it. Check ROS_AUTOMATIC_DISCOVERY_RANGE and the "
+                f"the node has not answered its self-check for {state.discovery_time:.0f} s since "
+                "its start; clients may not find it. Check ROS_AUTOMATIC_DISCOVERY_RANGE and the "
                 "network, or restart the node"
             )
         before = self._guard.unresponsive
         self._guard.unresponsive = reason = self._reason()
         if reason and not before:
-            self._logger.error(f"{reason}; all arms hold{self._stack()}")
+            self._logger.error(f"{reason}; all arms hold{self._blocking_stack()}")
         elif before and not reason:
             self._logger.warning("the node answers its self-check again")
         period = 1.0 / self._cell.config.cell.diagnostics_rate
         if reason and (not before or now - self._published >= period):
             self._published = now
-            self._publish(reason)
+            self._publish_error(reason)
 
     def _reason(self) -> str:
         state = self._state
-        if state.is_standing:
-            path = self._fault_location()
-            return f"a callback of the node has not returned for {state.standing:.1f} s: {path}"
-        if state.is_deaf:
+        if state.is_blocked:
+            path = self._executed_line()
+            return (
+                f"a callback of the node has not returned for {state.callback_age:.1f} s: {path}"
+            )
+        if state.is_unanswered:
             return (
                 "the participant that serves clients has not answered the self-check for "
-                f"{state.deaf:.1f} s; after {RESPONSE_TIMEOUT:g} s the node recreates it"
+                f"{state.answer_age:.1f} s; after {RESPONSE_TIMEOUT:g} s the node recreates it"
             )
         return ""
 
-    def _frames(self) -> traceback.StackSummary:
-        """Return the frames of the main thread, which serves all callbacks."""
+    def _main_thread_frames(self) -> traceback.StackSummary:
         frame = sys._current_frames().get(self._main_thread)
         return traceback.extract_stack(frame) if frame else traceback.StackSummary()
 
-    def _fault_location(self) -> str:
-        """Return function, file and line of this package that the main thread executes."""
-        frames = [frame for frame in self._frames() if frame.filename.startswith(PACKAGE_FOLDER)]
+    def _executed_line(self) -> str:
+        frames = [
+            frame
+            for frame in self._main_thread_frames()
+            if frame.filename.startswith(PACKAGE_FOLDER)
+        ]
         if not frames:
             return "an unknown function"
         last = frames[-1]
         return f"{last.name} ({Path(last.filename).relative_to(PACKAGE_FOLDER)}:{last.lineno})"
 
-    def _stack(self) -> str:
-        """Return the stack of the main thread as text; empty unless a callback does not return."""
-        if not self._state.is_standing:
+    def _blocking_stack(self) -> str:
+        if not self._state.is_blocked:
             return ""
-        return ":\n" + "".join(traceback.format_list(self._frames())).rstrip()
+        return ":\n" + "".join(traceback.format_list(self._main_thread_frames())).rstrip()
 
-    def _publish(self, reason: str) -> None:
-        """Publish status ERROR of the loop, and also of the arms if a callback does not return.
-
-        Args:
-            reason: Reason why the node does not answer, the message of the status.
-        """
+    def _publish_error(self, reason: str) -> None:
         cell = self._cell.config.cell.name
         names = {"loop": cell}
-        if self._state.is_standing:
+        if self._state.is_blocked:
             names |= {arm: f"{cell}/{arm}" for arm in self._cell.arms}
         message = DiagnosticArray()
         message.header.stamp = self._clock.now().to_msg()

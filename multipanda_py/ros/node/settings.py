@@ -89,16 +89,15 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
-    """Return sections of the parameter files that are for other nodes than the main node.
+    """Return the sections of parameter files, and assignments by ``-p``, for other nodes.
 
-    Values of ``-p NODE:NAME:=VALUE`` for these nodes follow. Files with duplicate keys are
-    rejected, because ROS 2 silently uses the last value of such a key.
+    A file with duplicate keys is rejected.
 
     Args:
         args: Command line.
 
     Returns:
-        Name of the section and its values, for each section.
+        Name and values of each section.
 
     Raises:
         ConfigurationError: If a file is not valid.
@@ -115,22 +114,16 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
                 faults.append(f"{path}: not valid YAML: {fault_of(error)}")
     if faults:
         raise ConfigurationError(*faults)
-    result.extend(_single(args, faults))
+    result.extend(_assignments_to_others(args, faults))
     if faults:
         raise ConfigurationError(*faults)
     return [(key, values) for key, values in result if not may_reach_node(key)]
 
 
-def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Parameters]]:
-    """Yield node and values of each ``-p NODE:NAME:=VALUE`` that is not for the main node.
-
-    As in ROS 2, they apply to every node of that name in any namespace, such as the controllets of
-    both arms.
-
-    Args:
-        args: Command line.
-        faults: List to which messages about invalid assignments are added.
-    """
+def _assignments_to_others(
+    args: Sequence[str], faults: list[str]
+) -> Iterator[tuple[str, Parameters]]:
+    # As in ROS 2, an assignment applies to every node of that name in any namespace.
     renamed = {
         word.partition(":=")[2]
         for option, word in itertools.pairwise(args)
@@ -148,10 +141,8 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
 
 
 def unreadable_files(args: Sequence[str]) -> list[str]:
-    """Return reasons why parameter files cannot be read, except missing files.
-
-    ROS 2 itself reports missing files, but would block on a FIFO.
-    """
+    """Return reasons why existing parameter files cannot be read."""
+    # ROS 2 itself reports missing files, but would block on a FIFO.
     faults = []
     for option, path in itertools.pairwise(args):
         if option == "--params-file":
@@ -177,8 +168,7 @@ def cell_config(
 ) -> CellConfig:
     """Return the cell configuration from the parameters of the main node and of other nodes.
 
-    The parameters become read-only parameters of the node, so that tools show the running
-    configuration. Parameters that can change belong to the nodes of the controllets.
+    The parameters become read-only parameters of the main node.
 
     Args:
         node: Node that declares the parameters.
@@ -198,7 +188,7 @@ def cell_config(
     for name, value in overrides.items():
         group = name.split(".")[0]
         if group in _OURS:
-            _declare(node, name, value, data)
+            _declare_read_only(node, name, value, data)
         elif group not in NODE_PARAMETERS:
             node.get_logger().warning(
                 f"parameter {name} has no effect, because it does not belong to a cell"
@@ -216,15 +206,8 @@ def cell_config(
     return config
 
 
-def _declare(node: Node, name: str, value: Any, data: Any) -> None:
-    """Declare a read-only parameter of the cell.
-
-    Args:
-        node: Node that declares the parameter.
-        name: Dotted name of the parameter.
-        value: Value of the parameter. A string is replaced by that of ``data``.
-        data: Cell configuration with absolute paths.
-    """
+def _declare_read_only(node: Node, name: str, value: Any, data: Any) -> None:
+    # Strings are those of ``data``, in which paths are absolute.
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]
     # rclpy writes name and type into the descriptor, so each parameter needs its own descriptor.

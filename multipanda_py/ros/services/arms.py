@@ -27,10 +27,7 @@ RECOVERY_RESPONSE_TIMEOUT = RECOVERY_TIMEOUT + 5.0
 class RecoveryServices:
     """Services ``error_recovery`` and ``<arm>/error_recovery``.
 
-    A request is answered when the arms hold again, or with the reason of a failure. The node
-    serves other requests meanwhile.
-
-    Thread: executor.
+    The answer comes when the arms hold again, or with the reason of a failure. Thread: executor.
     """
 
     def __init__(self, node: GuardedNode, cell: Cell) -> None:
@@ -58,9 +55,7 @@ class RecoveryServices:
 class TareServices:
     """Services ``<arm>/tare`` and ``<arm>/untare``.
 
-    A request is answered when the arm is tared, which takes half a second, or with the reason of
-    a failure. The node serves other requests meanwhile.
-
+    The answer comes after half a second, when the arm is tared, or with the reason of a failure.
     Thread: executor.
     """
 
@@ -102,21 +97,20 @@ POLL_PERIOD = 2e-4
 class Stop:
     """Service ``stop``, which holds all arms, with a separate DDS participant and thread.
 
-    In the participant of the other services, a flood of targets would delay requests by seconds.
-
     Args:
         args: Command line, which may have security options of the middleware.
 
     Attributes:
         participant: Node of the service, with its participant and thread.
 
-    Thread: its own for callbacks, main for :meth:`close`.
+    Thread: main for :meth:`close`, a separate one for callbacks.
     """
 
     def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
         self._cell, self._logger = cell, main.get_logger()
         name = main.resolve_service_name("stop")
         self._by = f"service {name}"
+        # With the other services, a flood of targets would delay requests by seconds.
         self.participant = SeparateParticipant(
             main,
             STOP_SUFFIX,
@@ -140,15 +134,15 @@ class Stop:
                     yield
             stopped = ", ".join(result.deactivated) or "no controllet was active"
             response.success = True
-            response.message = f"{describe_owner(self._cell)}; deactivated: {stopped}"
+            response.message = f"{describe_holding_arms(self._cell)}; deactivated: {stopped}"
             self._logger.info(f"stop: {response.message}")
         except MultipandaError as error:
             response.success, response.message = False, str(error)
             self._logger.error(f"stop failed: {error}")
 
 
-def describe_owner(cell: Cell) -> str:
-    """Describe which arms hold after a stop, and which do not because their robot has a fault."""
+def describe_holding_arms(cell: Cell) -> str:
+    """Return a text with the arms that hold after a stop, and those with a fault."""
     faults = {arm: fault for arm in cell.arms if (fault := cell.state(arm).fault)}
     out = [arm for arm, fault in faults.items() if Event[fault.upper()].takes_torque]
     if not out:

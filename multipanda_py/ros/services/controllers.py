@@ -87,10 +87,10 @@ _LABELS = {
 def manager_node(
     main: GuardedNode, cell: Cell, laws: Mapping[str, GuardedNode], arm: str = ""
 ) -> GuardedNode:
-    """Return the node with the services and parameters of a controller manager.
+    """Return the node of a controller manager, with its services and parameters.
 
-    Parameters: ``update_rate`` is the rate of the loop [Hz]. ``NAME.type`` is the type of a
-    controllet. ``NAME.params_file`` and ``NAME.node_options_args`` are applied when it is loaded.
+    The parameters are ``update_rate``, the rate of the loop [Hz], and for each controllet
+    ``NAME.type``, ``NAME.params_file`` and ``NAME.node_options_args``.
 
     Args:
         main: Main node of the cell, which determines the namespace.
@@ -106,8 +106,8 @@ def manager_node(
     manager = ControllerManager(node, main, cell, laws, arm, prefix)
     HardwareServices(node, main, cell, [arm] if arm else cell.arms, prefix)
     _fixed(node, "update_rate", round(cell.config.cell.rate), "Rate of the control loop [Hz].")
-    for info in manager.here():
-        name = manager.name_here(info)
+    for info in manager.listed():
+        name = manager.listed_name(info)
         _fixed(node, f"{name}.{TYPE}", info.type, "Type of the controllet.")
         node.same_values[f"{name}.{TYPE}"] = (reported_type(info.type),)
         for leaf, text in _LOADED_WITH.items() if info.name in laws else ():
@@ -131,23 +131,14 @@ def reported_type(law: str) -> str:
 
 
 def builtin_reason(name: str) -> str:
-    """Return why the joint state broadcaster or a gripper controller cannot be deactivated.
-
-    Both are built in and always active. For any other name the result is empty.
-    """
+    """Return why a built-in controller cannot be deactivated; empty for other names."""
     return BUILTIN_REASONS.get(name.rpartition("/")[2], "")
 
 
-def builtin_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[ControllerState]:
-    """Return the list entries of the joint state broadcaster and the gripper controllers.
-
-    Both are built in and always active.
-
-    Args:
-        cell: Cell of the controllers.
-        arms: Arms whose grippers are listed.
-        is_cell: True to list grippers with the name of their arm as prefix.
-    """
+def builtin_controllers(
+    cell: Cell, arms: Sequence[str], with_prefix: bool
+) -> list[ControllerState]:
+    """Return list entries of the joint state broadcaster and the arms' gripper controllers."""
     rate, laws = round(cell.config.cell.rate), [info.name for info in cell.controllets()]
     entries = [
         ControllerState(
@@ -161,7 +152,7 @@ def builtin_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[
         if fingers and full not in laws:
             entries.append(
                 ControllerState(
-                    name=full if is_cell else GRIPPER,
+                    name=full if with_prefix else GRIPPER,
                     state="active",
                     type=GRIPPER_TYPE,
                     update_rate=rate,
@@ -175,10 +166,8 @@ def builtin_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[
 class ControllerManager:
     """Services ``controller_manager/...`` of the whole cell, or of one arm.
 
-    In the namespace of the cell, controllets have full names
-    (``left/cartesian_impedance_controller``). In the namespace of an arm, only controllets that
-    use no other arm are listed, by their short names. FORCE_AUTO may still deactivate a controllet
-    that uses this arm and another one.
+    For the cell, controllets have full names (``left/cartesian_impedance_controller``). For an
+    arm, only controllets that use no other arm are listed, by their short names.
 
     Args:
         laws: Nodes of the controllets, by full name; the controllet hold has none.
@@ -200,7 +189,7 @@ class ControllerManager:
         self._cell, self._arm, self._logger = cell, arm, main.get_logger()
         self._node, self._laws = node, laws
         self._prefix = f"{arm}/" if arm else ""
-        self._standing = builtin_controllers(cell, [arm] if arm else cell.arms, not arm)
+        self._builtin = builtin_controllers(cell, [arm] if arm else cell.arms, not arm)
         self._joints = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         switch = main.resolve_service_name(f"{prefix}switch_controller")
         self._by = f"service {switch}"
@@ -220,12 +209,12 @@ class ControllerManager:
         for kind, name, answer in services:
             node.create_service(kind, main.resolve_service_name(prefix + name), answer)
 
-    def here(self) -> list[ControlletInfo]:
+    def listed(self) -> list[ControlletInfo]:
         """Return the controllets that this controller manager lists."""
-        return [info for info in self._cell.controllets() if self._is_here(info)]
+        return [info for info in self._cell.controllets() if self._is_listed(info)]
 
-    def name_here(self, info: ControlletInfo) -> str:
-        """Return the name under which a controllet is listed here."""
+    def listed_name(self, info: ControlletInfo) -> str:
+        """Return the name under which this controller manager lists a controllet."""
         return info.short_name if self._arm else info.name
 
     def _switch(self, request: Any, response: Any) -> Work:
@@ -234,7 +223,7 @@ class ControllerManager:
             rule = request.strictness or Strictness.BEST_EFFORT
             selected = [
                 f"{name}: {builtin_reason(name)}"
-                for name in filter(self._is_standing, request.deactivate_controllers)
+                for name in filter(self._is_builtin, request.deactivate_controllers)
             ]
             if selected and rule != Strictness.BEST_EFFORT:
                 raise SwitchRejected("; ".join(selected))
@@ -259,8 +248,8 @@ class ControllerManager:
             response.message = shortened(message)
 
     def _list(self, request: Any, response: Any) -> Any:
-        loaded = [self._state_of(info) for info in self.here() if info.state != "unloaded"]
-        response.controller = [*loaded, *self._standing]
+        loaded = [self._state_of(info) for info in self.listed() if info.state != "unloaded"]
+        response.controller = [*loaded, *self._builtin]
         return response
 
     def _list_types(self, request: Any, response: Any) -> Any:
@@ -276,11 +265,11 @@ class ControllerManager:
         return response
 
     def _load(self, request: Any, response: Any) -> Work:
-        response.ok = self._is_standing(request.name)
+        response.ok = self._is_builtin(request.name)
         if response.ok:
             return
         try:
-            full = self._checked(request.name, ("unloaded",))
+            full = self._full_name_in_state(request.name, ("unloaded",))
             overrides = yield from apply_requested(self._node, request.name, self._laws[full])
             self._cell.set_lifecycle(full, "unconfigured")
             response.ok = True
@@ -292,8 +281,8 @@ class ControllerManager:
             self._logger.warning(f"cannot load {request.name:.200}: {shortened(str(error))}")
 
     def _configure(self, request: Any, response: Any) -> Any:
-        if self._is_standing(request.name):
-            return self._granted(response)
+        if self._is_builtin(request.name):
+            return self._accept(response)
         return self._change(request.name, ("unconfigured", "inactive"), "inactive", response)
 
     def _cleanup(self, request: Any, response: Any) -> Any:
@@ -302,29 +291,24 @@ class ControllerManager:
     def _unload(self, request: Any, response: Any) -> Any:
         return self._change(request.name, ("unconfigured", "inactive"), "unloaded", response)
 
-    def _granted(self, response: Any) -> Any:
+    def _accept(self, response: Any) -> Any:
         response.ok = True
         return response
 
     def _change(self, name: str, allowed: tuple[str, ...], state: str, response: Any) -> Any:
         try:
-            self._cell.set_lifecycle(self._checked(name, allowed), state)
+            self._cell.set_lifecycle(self._full_name_in_state(name, allowed), state)
             response.ok = True
         except MultipandaError as error:
             self._logger.warning(f"cannot set {name} to {state}: {error}")
             response.ok = False
         return response
 
-    def _checked(self, name: str, allowed: tuple[str, ...]) -> str:
-        """Return the full name of a controllet that has one of the allowed lifecycle states.
-
-        Raises:
-            UnknownName: If no such controllet is listed.
-            SwitchRejected: If the controllet is in another state.
-        """
+    def _full_name_in_state(self, name: str, allowed: tuple[str, ...]) -> str:
+        """Return a controllet's full name; raise if its lifecycle state is not allowed."""
         full = self._prefix + name
-        states = {info.name: info.state for info in self.here()}
-        states.update({self._prefix + one.name: "always active" for one in self._standing})
+        states = {info.name: info.state for info in self.listed()}
+        states.update({self._prefix + one.name: "always active" for one in self._builtin})
         if full not in states:
             raise UnknownName("controllet", full, list(states))
         if states[full] not in allowed:
@@ -332,19 +316,19 @@ class ControllerManager:
         return full
 
     def _full(self, names: Sequence[str]) -> list[str]:
-        return [self._prefix + name for name in names if not self._is_standing(name)]
+        return [self._prefix + name for name in names if not self._is_builtin(name)]
 
-    def _is_standing(self, name: str) -> bool:
-        return any(one.name == name for one in self._standing)
+    def _is_builtin(self, name: str) -> bool:
+        return any(one.name == name for one in self._builtin)
 
-    def _is_here(self, info: ControlletInfo) -> bool:
+    def _is_listed(self, info: ControlletInfo) -> bool:
         return not self._arm or (info.per_arm and info.arms == (self._arm,))
 
     def _state_of(self, info: ControlletInfo) -> ControllerState:
         kind = registry.find("controllets", info.type).command_interface
         claims = [f"{joint}/{kind}" for arm in info.arms for joint in self._joints[arm]]
         return ControllerState(
-            name=self.name_here(info),
+            name=self.listed_name(info),
             state=info.state,
             type=reported_type(info.type),
             is_async=False,
@@ -357,9 +341,8 @@ class ControllerManager:
 class HardwareServices:
     """Arms as hardware components that can be listed and set inactive or active.
 
-    An inactive arm holds: its controllets are deactivated, and no controllet can be activated on
-    it. An arm with a fault is inactive, and its activation is a recovery. Arms stay configured
-    while their cell runs.
+    An inactive arm holds, and accepts no controllet. An arm with a fault is inactive, and its
+    activation is a recovery.
 
     Args:
         arms: Names of the arms that are listed as components.
@@ -387,8 +370,12 @@ class HardwareServices:
         return response
 
     def _list_interfaces(self, request: Any, response: Any) -> Any:
-        response.command_interfaces = [one for arm in self._arms for one in self._taken(arm)]
-        response.state_interfaces = [one for arm in self._arms for one in self._measured(arm)]
+        response.command_interfaces = [
+            one for arm in self._arms for one in self._command_interfaces(arm)
+        ]
+        response.state_interfaces = [
+            one for arm in self._arms for one in self._state_interfaces(arm)
+        ]
         return response
 
     def _set(self, request: Any, response: Any) -> Work:
@@ -434,8 +421,8 @@ class HardwareServices:
             name=arm,
             type="system",
             state=self._state(arm),
-            command_interfaces=list(self._taken(arm)),
-            state_interfaces=list(self._measured(arm)),
+            command_interfaces=list(self._command_interfaces(arm)),
+            state_interfaces=list(self._state_interfaces(arm)),
         )
         backend, rate = self._cell.config.arms[arm].backend, round(self._cell.config.cell.rate)
         for field, value in (("plugin_name", backend), ("class_type", backend), ("rw_rate", rate)):
@@ -448,8 +435,7 @@ class HardwareServices:
         number = State.PRIMARY_STATE_ACTIVE if is_active else State.PRIMARY_STATE_INACTIVE
         return State(id=number, label=_LABELS[number])
 
-    def _taken(self, arm: str) -> Iterator[HardwareInterface]:
-        """Yield the command interfaces of an arm; those that its controllet uses are claimed."""
+    def _command_interfaces(self, arm: str) -> Iterator[HardwareInterface]:
         state = self._cell.state(arm)
         is_available = not (state.fault or self._cell.is_inactive(arm))
         for joint in self._cell.descriptions[arm].joint_names:
@@ -457,7 +443,7 @@ class HardwareServices:
                 is_claimed = bool(state.owner) and kind == state.interface
                 yield _interface(f"{joint}/{kind}", is_available, is_claimed)
 
-    def _measured(self, arm: str) -> Iterator[HardwareInterface]:
+    def _state_interfaces(self, arm: str) -> Iterator[HardwareInterface]:
         for joint in self._cell.descriptions[arm].joint_names:
             for kind in STATE_INTERFACES:
                 yield _interface(f"{joint}/{kind}", True, False)

@@ -55,18 +55,20 @@ class GripperGoals:
     Args:
         node: Node that offers the actions and logs aborted goals.
         gripper: Gripper that executes the goals.
-        keep: Function that receives the reason of an aborted goal.
+        note_abort: Function that receives the reason of an aborted goal.
 
     Thread: executor.
     """
 
-    def __init__(self, node: GuardedNode, gripper: Gripper, keep: Callable[[str], None]) -> None:
-        self._node, self._gripper, self._keep = node, gripper, keep
+    def __init__(
+        self, node: GuardedNode, gripper: Gripper, note_abort: Callable[[str], None]
+    ) -> None:
+        self._node, self._gripper, self._note_abort = node, gripper, note_abort
         self._open: list[_Goal] = []
         self._reported = ThrottledLog()
 
     def offer(self, name: str, action: GripperAction) -> None:
-        """Offer an action under a name."""
+        """Create the server of an action, such as ``left/gripper/gripper_action``."""
 
         def start(handle: Any) -> None:
             try:
@@ -103,7 +105,7 @@ class GripperGoals:
             how = "canceled"
         else:
             how = "abort"
-            self._keep(f"{goal.name}: {result.text}")
+            self._note_abort(f"{goal.name}: {result.text}")
             # Log an equal reason once, because clients may send goals as a stream.
             if news := self._reported.new_text(result.text):
                 self._node.get_logger().warning(f"{goal.name}: {news}")
@@ -133,8 +135,7 @@ class GripperServers:
     """Interfaces ``<arm>/gripper/...`` of every arm with a gripper. Thread: executor.
 
     Args:
-        targets: Target topics. Their ``last_reason`` stores why a goal was rejected or aborted,
-            for diagnostics.
+        targets: Target topics, whose ``last_reason`` stores why a goal was rejected or aborted.
         whole_width: Names of further actions of each arm, as in franka_ros2. Their goals are half
             the width; their feedback and result are the whole width.
 
@@ -158,16 +159,12 @@ class GripperServers:
 class Hand:
     """Interfaces ``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one gripper.
 
-    ``gripper_cmd`` is another name of ``gripper_action``. Position in goal, feedback and result is
-    that of one finger joint, half the width between the fingers [m], as in franka_ros2 and MoveIt.
-
-    If ``max_effort`` is above zero and the goal width is below the present one, the gripper grasps
-    with that force, within libfranka's default tolerance. Otherwise it moves. Diagnostics and log
-    show the reason of a rejected goal.
+    The position of the action is that of one finger joint, half the width [m], as in MoveIt. With
+    ``max_effort`` above zero and a width below the present one, the gripper grasps with that force
+    [N], otherwise it moves.
 
     Args:
-        targets: Target topics. Their ``last_reason`` stores why a goal was rejected or aborted,
-            for diagnostics.
+        targets: Target topics, whose ``last_reason`` stores why a goal was rejected or aborted.
         whole_width: Names of further actions, whose feedback and result are the whole width.
 
     Attributes:
@@ -211,7 +208,7 @@ class Hand:
                 self.goals.offer(f"{arm}/{name}", action)
 
     def stop(self, request: Any, response: Any) -> Work:
-        """Stop the fingers where they are and answer; a generator that waits for the gripper."""
+        """Stop the fingers in place and answer, as a generator that waits for the gripper."""
         return self._trigger("stop", self._gripper.stop, request, response)
 
     def poll(self) -> None:

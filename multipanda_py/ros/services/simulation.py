@@ -49,8 +49,7 @@ class SimulationServices:
     """Services ``{get,set}_simulation_state``, ``step_simulation``, ``{get,set}_entity_state``.
 
     Entities are the objects of the cell file that have a mass and are present in the scene. Poses
-    are in ``world``. A pose inside an arm is rejected, because the contact would throw the arm
-    aside.
+    are in ``world``. A pose inside an arm is rejected.
 
     Args:
         cell: Cell whose arms are all simulated.
@@ -82,7 +81,7 @@ class SimulationServices:
         if desired == SimulationState.STATE_PLAYING:
             self._world.resume()
         elif desired == SimulationState.STATE_PAUSED:
-            yield from self._wait(self._world.pause(), response.result)
+            yield from self._wait_for_cycle(self._world.pause(), response.result)
             return
         else:
             response.result.result = Result.RESULT_FEATURE_UNSUPPORTED
@@ -96,19 +95,18 @@ class SimulationServices:
         except SimulationRejected as error:
             refuse(response.result, Result.RESULT_INCORRECT_STATE, error)
             return
-        yield from self._wait(goal, response.result)
+        yield from self._wait_for_cycle(goal, response.result)
 
-    def _wait(self, goal: int, result: Any) -> Work:
-        """Wait until cycle number ``goal`` has run, at most ``STEP_TIMEOUT`` for each cycle."""
+    def _wait_for_cycle(self, last_cycle: int, result: Any) -> Work:
         before, since = self._world.cycles, time.monotonic()
-        while (now := self._world.cycles) < goal:
+        while (now := self._world.cycles) < last_cycle:
             if now != before:
                 before, since = now, time.monotonic()
             if time.monotonic() - since > STEP_TIMEOUT:
                 result.result = Result.RESULT_OPERATION_FAILED
                 result.error_message = (
                     f"at cycle {now} no cycle ran for {STEP_TIMEOUT:g} s; "
-                    f"the step ends at cycle {goal}"
+                    f"the step ends at cycle {last_cycle}"
                 )
                 return
             yield
@@ -152,7 +150,7 @@ def refuse(result: Any, code: int, error: Exception) -> None:
 
 
 def until_entered(cell: Cell, request: SceneChangeRequest) -> Work:
-    """Wait for the answer of the loop to a request to move, spawn or delete an object.
+    """Wait until the loop has moved, spawned or deleted an object.
 
     Raises:
         SimulationRejected: If the loop rejects the request.
@@ -197,7 +195,7 @@ class SpawnServices:
     def _spawn(self, request: Any, response: Any) -> Work:
         result = response.result
         try:
-            obj = self._choose(request)
+            obj = self._selected_object(request)
             header = request.initial_pose.header
             pose = pose_in_world(header.frame_id, request.initial_pose.pose)
             yield from until_entered(self._cell, self._cell.request_spawn(obj, pose))
@@ -227,8 +225,7 @@ class SpawnServices:
         else:
             result.result = Result.RESULT_OK
 
-    def _choose(self, request: Any) -> str:
-        """Return the name of the object that a request selects."""
+    def _selected_object(self, request: Any) -> str:
         # Since version 2.0 of the interfaces, ``entity_resource`` has ``uri`` and
         # ``resource_string``.
         resource = getattr(request, "entity_resource", request)

@@ -25,7 +25,7 @@ class TaskState:
     """Latched topic ``task_runner/state`` of type ``DiagnosticStatus``.
 
     The field ``message`` is the newest event. The field ``values`` has ``state``, ``subtask``,
-    ``progress`` (0 to 1) and ``reason``, which is empty unless the task has failed or was stopped.
+    ``progress`` (0 to 1) and ``reason`` of a failure or stop.
 
     Thread: executor.
     """
@@ -59,12 +59,9 @@ class TaskState:
 class TaskAction:
     """Action ``task_runner/execute``, which starts a task, reports its progress and can cancel it.
 
-    The type is ``btcpp_ros2_interfaces/action/ExecuteTree``. ``target_tree`` is the name or path
-    of a task, and ``payload`` is empty. Feedback has the subtask, the progress and the newest
-    event. The result is SUCCESS or FAILURE, with the reason.
-
-    The action ends as canceled if its client cancels it, and as aborted if another client stops
-    the task. A goal is aborted if another task is in progress, which then continues.
+    In a goal of type ``ExecuteTree``, ``target_tree`` is the name or path of a task, and
+    ``payload`` is empty. A goal is aborted if another client stops the task, or if another task is
+    in progress.
 
     Args:
         begin: Function that starts a task by name, see :meth:`.TaskServices.start_task`.
@@ -105,7 +102,7 @@ class TaskAction:
         )
         self._timer.cancel()  # The timer runs only while a task starts or ends.
 
-    def hear(self, runner: TaskRunner, event: TaskEvent | None) -> None:
+    def report(self, runner: TaskRunner, event: TaskEvent | None) -> None:
         """Send an event of the task as feedback, or the result if the task has ended."""
         if self._goal is None or self._goal[1] is not runner:
             return
@@ -140,7 +137,6 @@ class TaskAction:
             self._timer.reset()
 
     def _cancel(self, handle: Any) -> CancelResponse:
-        """End the task of a goal, or reject the request if the goal is not in execution."""
         active_ids = [goal[0].goal_id for goal in (self._starting, self._goal) if goal is not None]
         if handle.goal_id not in active_ids:
             return CancelResponse.REJECT
@@ -167,7 +163,7 @@ class TaskAction:
             next(work)
         except StopIteration as done:
             self._goal = (handle, done.value)
-            self.hear(done.value, None)
+            self.report(done.value, None)
             return True
         except MultipandaError as error:
             self._answer(handle, False, str(error))

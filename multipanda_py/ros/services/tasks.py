@@ -41,8 +41,7 @@ def task_of(name: str) -> TaskFile:
     """Read a task: one of the package's share folder by name, or a file by its absolute path.
 
     Args:
-        name: Name or path, such as ``carry_box`` or ``/home/me/tasks/lift.yaml``. Relative paths
-            are rejected, because clients do not know the working folder of the node.
+        name: Name or absolute path, such as ``carry_box`` or ``/home/me/tasks/lift.yaml``.
 
     Raises:
         ConfigurationError: If there is no such task, or it is invalid. The error lists all faults.
@@ -93,14 +92,10 @@ def does_tasks(cell: Cell) -> bool:
 
 
 class TaskServices:
-    """Interfaces of the node ``task_runner``.
+    """Interfaces of the node ``task_runner``, which executes one task at a time.
 
-    The parameter ``file`` selects the task. ``start``, ``stop``, ``pause`` and ``resume`` are
-    services, and the topic ``state`` reports the progress. The action ``execute`` selects and
-    starts a task in one request, if its interface package is installed.
-
-    One task runs at a time. Meanwhile, targets and trajectories of other clients for its
-    controllet are rejected, and ``file`` cannot be changed. If a task ends early, all arms hold.
+    The parameter ``file`` selects the task. While a task runs, other clients cannot change
+    ``file`` or send targets to its controllet. If a task ends early, all arms hold.
 
     Attributes:
         node: Node with the parameter, services and topic.
@@ -112,7 +107,7 @@ class TaskServices:
     def __init__(self, main: GuardedNode, cell: Cell, targets: Targets) -> None:
         self._cell, self._targets, self._logger = cell, targets, main.get_logger()
         self.runner: TaskRunner | None = None
-        self._is_starting, self._called_off = False, ""
+        self._is_starting, self._cancel_reason = False, ""
         self._action: TaskAction | None = None
         self._held_off: list[tuple[str, str]] = []
         self._reported_at = 0.0
@@ -129,7 +124,7 @@ class TaskServices:
         self._listeners = [TaskState(self.node, cell.config.cell.name).send]
         with contextlib.suppress(ImportError):
             self._action = TaskAction(self.node, self.start_task, self.end)
-            self._listeners.append(self._action.hear)
+            self._listeners.append(self._action.report)
         for name, work in (
             ("start", self.start),
             ("stop", self.stop),
@@ -146,7 +141,7 @@ class TaskServices:
         # An error means that the loop has ended, which lets the arms hold.
         with contextlib.suppress(MultipandaError):
             if self._is_starting:
-                self._called_off = reason
+                self._cancel_reason = reason
                 if self._action is not None:
                     self._action.close()
             elif self.runner is not None:
@@ -159,16 +154,11 @@ class TaskServices:
         return self._action is not None and self._action.is_answering
 
     def _change(self, values: dict[str, Any]) -> None:
-        self._refuse_second()
+        self._reject_second_task()
         if values["file"]:
             task_of(values["file"]).check(self._cell.config)
 
-    def _refuse_second(self) -> None:
-        """Check that no other task is in progress.
-
-        Raises:
-            TaskFailed: If a task is in progress.
-        """
+    def _reject_second_task(self) -> None:
         if self._is_starting:
             raise TaskFailed("a task is starting; stop it first")
         if (runner := self.runner) is not None and runner.is_going:
@@ -187,38 +177,33 @@ class TaskServices:
             MultipandaError: If there is no such task, or it cannot start or is cancelled.
         """
         # Wait until a cancelled start has ended.
-        while self._is_starting and self._called_off:
+        while self._is_starting and self._cancel_reason:
             yield
-        self._refuse_second()
-        runner = TaskRunner(self._cell, task_of(name), self._hear)
+        self._reject_second_task()
+        runner = TaskRunner(self._cell, task_of(name), self._report_event)
         runner.check()
-        self._is_starting, self._called_off = True, ""
+        self._is_starting, self._cancel_reason = True, ""
         try:
-            yield from self._checked(runner)
-            if not self._called_off and runner.task.controllet not in self._cell.active:
+            yield from self._check_in_thread(runner)
+            if not self._cancel_reason and runner.task.controllet not in self._cell.active:
                 pending = self._cell.request_switch(
                     [runner.task.controllet], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT,
                     f"task {runner.task.name}",
                 )  # fmt: skip
-                while not self._called_off and pending.poll() is None:
+                while not self._cancel_reason and pending.poll() is None:
                     yield
             self.runner = runner
-            if self._called_off:  # Let the arms hold: the controllet may be active.
-                runner.call_off(self._called_off)
+            if self._cancel_reason:  # Let the arms hold: the controllet may be active.
+                runner.call_off(self._cancel_reason)
                 raise TaskFailed(runner.reason)
             runner.start()
         finally:
             self._is_starting = False
-        self._hold_off(runner)
+        self._reject_other_targets(runner)
         self._timer.reset()
         return runner
 
-    def _checked(self, runner: TaskRunner) -> Generator[None, None, None]:
-        """Plan all subtasks in a thread before any motion, and yield meanwhile.
-
-        Raises:
-            TaskFailed: If a subtask cannot be executed; the message names it.
-        """
+    def _check_in_thread(self, runner: TaskRunner) -> Generator[None, None, None]:
         cell, task = self._cell, runner.task
         start = observe(cell, cell.spec(task.controllet).config.arms)
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
@@ -226,14 +211,14 @@ class TaskServices:
         def notify(check: SubtaskCheck) -> None:
             # Raise an error to end the check early, because the process waits for the check at its
             # end.
-            if self._called_off or ended.is_set():
+            if self._cancel_reason or ended.is_set():
                 raise TaskFailed(f"{check.subtask}: the check was cancelled")
 
         try:
             result = pool.submit(check_task, cell.config, task, start, notify)
-            while not (self._called_off or result.done()):
+            while not (self._cancel_reason or result.done()):
                 yield
-            if not self._called_off:
+            if not self._cancel_reason:
                 result.result()
         finally:
             ended.set()
@@ -249,18 +234,18 @@ class TaskServices:
             TaskFailed: If no task runs.
         """
         if self._is_starting:
-            self._called_off = reason
+            self._cancel_reason = reason
             pending = self._cell.request_hold(by=f"the end of a task: {reason}")
             while pending.poll() is None:
                 yield
             return "not started; every arm holds"
-        runner = self._going()
+        runner = self._unfinished_task()
         runner.abort(reason)
-        self._after()
+        self._stop_timer_and_release_targets()
         return f"{runner.reason}; every arm holds"
 
     def start(self, request: Any, response: Any) -> Work:
-        """Start the task of parameter ``file`` and answer; a generator that waits for the loop."""
+        """Start the task of parameter ``file``, and answer when it runs."""
         try:
             name = str(self.node.get_parameter("file").value)
             if not name:
@@ -272,7 +257,7 @@ class TaskServices:
             self._refuse(response, "start", error)
 
     def stop(self, request: Any, response: Any) -> Work:
-        """End the task and answer, as a generator that waits for the loop."""
+        """End the task, and answer when it has ended."""
         try:
             response.message = yield from self.end()
             response.success = True
@@ -288,19 +273,14 @@ class TaskServices:
     def _do(self, name: str, action: Callable[[TaskRunner], None], response: Any) -> Work:
         yield from ()
         try:
-            runner = self._going()
+            runner = self._unfinished_task()
             action(runner)
             response.success = True
             response.message = f"{runner.task.name} is {runner.state}, in {runner.subtask}"
         except MultipandaError as error:
             self._refuse(response, name, error)
 
-    def _going(self) -> TaskRunner:
-        """Return the task that runs or is paused.
-
-        Raises:
-            TaskFailed: If there is no such task.
-        """
+    def _unfinished_task(self) -> TaskRunner:
         if self.runner is None or not self.runner.is_going:
             raise TaskFailed("no task runs. Start one first")
         return self.runner
@@ -310,15 +290,15 @@ class TaskServices:
         self._logger.warning(f"{TASK_NODE}: {description} rejected: {error}")
 
     def step(self) -> None:
-        """Advance the task. After its end, stop the timer that calls this method."""
+        """Advance the task; stop the timer that calls this method after its end."""
         if self.runner is not None:
-            self._go_on(self.runner)
+            self._step_or_abort(self.runner)
         if self.runner is None or not self.runner.is_going:
-            self._after()
+            self._stop_timer_and_release_targets()
         elif time.monotonic() - self._reported_at >= STATE_PERIOD:
-            self._log(self.runner)
+            self._publish_state(self.runner)
 
-    def _go_on(self, runner: TaskRunner) -> None:
+    def _step_or_abort(self, runner: TaskRunner) -> None:
         try:
             runner.step()
         except LoopError:  # The error ends the node, and with it the task.
@@ -326,10 +306,10 @@ class TaskServices:
         except Exception as error:  # Abort: the next step would raise it again.
             self._logger.error(f"{runner.task.name}: {type(error).__name__}: {error}")
             runner.abort(f"{type(error).__name__}: {error}")
-            self._after()
+            self._stop_timer_and_release_targets()
             raise
 
-    def _hear(self, event: TaskEvent) -> None:
+    def _report_event(self, event: TaskEvent) -> None:
         runner = self.runner
         if runner is None:
             return
@@ -339,15 +319,14 @@ class TaskServices:
             self._logger.warning(text)
         else:
             self._logger.info(text)
-        self._log(runner, event)
+        self._publish_state(runner, event)
 
-    def _log(self, runner: TaskRunner, event: TaskEvent | None = None) -> None:
+    def _publish_state(self, runner: TaskRunner, event: TaskEvent | None = None) -> None:
         self._reported_at = time.monotonic()
         for notify in self._listeners:
             notify(runner, event)
 
-    def _hold_off(self, runner: TaskRunner) -> None:
-        """Reject targets of other clients for the controllet of a task, until the task ends."""
+    def _reject_other_targets(self, runner: TaskRunner) -> None:
         spec = self._cell.spec(runner.task.controllet)
         for channel in spec.channel_table.values():
             for name in (spec.name,) if channel.shared else spec.config.arms:
@@ -355,8 +334,7 @@ class TaskServices:
                 self._targets.held_off.inhibit(name, channel.name, reason)
                 self._held_off.append((name, channel.name))
 
-    def _after(self) -> None:
-        """Stop the timer of :meth:`step`, and accept targets of other clients again."""
+    def _stop_timer_and_release_targets(self) -> None:
         self._timer.cancel()
         for name, channel in self._held_off:
             self._targets.held_off.release(name, channel)

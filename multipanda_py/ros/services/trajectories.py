@@ -54,13 +54,9 @@ _MAX_STAMPS = 64  # Maximum number of stored stamps of goals.
 class Trajectories:
     """Actions ``<controllet>/follow_joint_trajectory`` of controllets that accept trajectories.
 
-    A goal names the joints of all or some of the controllet's arms; arms without joints in the
-    goal rest. The trajectory starts at the stamp of the header. Goals with the same future stamp
-    start in the same cycle.
-
-    A newer goal ends an older one. A goal that cannot be followed is accepted and aborted at once,
-    because only a result can have a reason. While a trajectory is followed, its arms reject other
-    joint targets, which clients may stream all the time.
+    Arms without joints in the goal rest. The trajectory starts at the stamp of the header; goals
+    with the same future stamp start in the same cycle. A newer goal ends an older one. While a
+    trajectory is followed, its arms reject other joint targets.
 
     Thread: executor.
     """
@@ -81,22 +77,12 @@ class Trajectories:
 
 
 class _FollowedGoal:
-    """Goal of ``FollowJointTrajectory`` that the controllet executes.
-
-    Attributes:
-        handle: Handle of the action.
-        points: Path from the initial positions of the arms, (p, 1 + 3 n): time, positions,
-            velocities, accelerations.
-        before: Number of motions that the controllet had started when the goal was accepted.
-        number: Number of the motion, counted by the controllet; 0 until the loop has started it.
-        canceled_at: Number of motions that the controllet had started when the client canceled the
-            goal; -1 if it has not.
-        accepted_at: Time of acceptance, CLOCK_MONOTONIC [s].
-        deadline: Latest time of the start, CLOCK_MONOTONIC [s].
-    """
+    """Goal of ``FollowJointTrajectory`` that the controllet executes."""
 
     def __init__(self, handle: Any, points: Matrix, before: int, ahead: float) -> None:
         self.handle, self.points, self.before = handle, points, before
+        # The controllet counts its motions: ``before`` at the acceptance, ``number`` for this goal
+        # (0 until its start), ``canceled_at`` at its cancellation (-1 without one).
         self.number = 0
         self.canceled_at = -1
         self.accepted_at = time.monotonic()
@@ -104,25 +90,17 @@ class _FollowedGoal:
 
 
 class _Starts:
-    """Start times of goals with a stamp, by the time of the cell.
-
-    Each stamp is converted to the time of the cell only once, for the first goal that has it. A
-    second conversion could differ by microseconds, and two arms would start in different cycles.
-    """
+    """Start times of goals with a stamp, by the time of the cell."""
 
     def __init__(self) -> None:
         self._start_times: dict[int, float] = {}
 
-    def at(self, stamp_ns: int, start: float) -> float:
-        """Return the common start time of all goals with the same stamp [s].
-
-        Args:
-            stamp_ns: Stamp of the goal [ns].
-            start: Start time that is returned if this stamp is new [s].
-        """
+    def common_start(self, stamp_ns: int, start_if_new: float) -> float:
+        # A second conversion of a stamp could differ by microseconds, and two arms would start in
+        # different cycles.
         if stamp_ns not in self._start_times and len(self._start_times) >= _MAX_STAMPS:
             self._start_times.pop(next(iter(self._start_times)))
-        return self._start_times.setdefault(stamp_ns, start)
+        return self._start_times.setdefault(stamp_ns, start_if_new)
 
 
 class _Follower:
@@ -152,13 +130,13 @@ class _Follower:
             FollowJointTrajectory,
             f"{spec.name}/follow_joint_trajectory",
             limit=bounded_messages.MAX_TRAJECTORY_SIZE,
-            execute_callback=self._start,
+            execute_callback=self._start_or_abort,
+            # Only the result of an accepted goal can have a reason of its rejection.
             goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,
         )
 
-    def _start(self, handle: Any) -> None:
-        """Send a goal to the loop, or abort it at once with the reason."""
+    def _start_or_abort(self, handle: Any) -> None:
         try:
             self._clock.check()
             if self._name not in self._cell.active:
@@ -167,32 +145,27 @@ class _Follower:
                 )
             if reason := self._targets.held_off.reason(self._arms[0], TRAJECTORY.name):
                 raise TargetRejected(reason)
-            goal = self._read(handle.request)
+            goal = self._read_goal(handle.request)
         except TargetRejected as error:
             for arm in self._arms:
                 self._cell.rejected[f"{arm} target"] += 1
             code = error.code if isinstance(error, GoalRefused) else Result.INVALID_GOAL
-            self._refuse(handle, code, str(error))
+            self._abort_unstarted(handle, code, str(error))
             return
         q = self._measured()[0]
         try:
             before = self._motions()
-            self._follow_all(goal)
+            self._send_to_all_arms(goal)
         except (TargetRejected, ReportMissing) as error:
-            self._refuse(handle, Result.INVALID_GOAL, str(error))
+            self._abort_unstarted(handle, Result.INVALID_GOAL, str(error))
             return
-        self._finish("abort", Result.INVALID_GOAL, "replaced by a newer goal")
-        self._goal = _FollowedGoal(handle, _whole_path(goal, q), before, goal.ahead)
+        self._end_current("abort", Result.INVALID_GOAL, "replaced by a newer goal")
+        self._goal = _FollowedGoal(handle, _path_from_time_zero(goal, q), before, goal.ahead)
         reason = f"joint: {self._name} follows a trajectory; wait for its end or cancel it"
         for arm in self._arms:
             self._targets.held_off.inhibit(arm, JOINT.name, reason)
 
-    def _read(self, request: Any) -> TrajectoryGoal:
-        """Return a goal for all arms. Arms whose joints the request omits rest.
-
-        Raises:
-            GoalRefused: If the goal cannot be followed, or an arm whose joints it omits moves.
-        """
+    def _read_goal(self, request: Any) -> TrajectoryGoal:
         named = named_arms(request.trajectory.joint_names, self._joints)
         names = [name for index in named for name in self._joints[index]]
         indices = [self._names.index(name) for name in names]
@@ -210,12 +183,11 @@ class _Follower:
                 )
         return with_resting(goal, indices, self._measured()[0])
 
-    def _follow_all(self, goal: TrajectoryGoal) -> None:
-        """Send every arm its part of a goal, with a common start."""
+    def _send_to_all_arms(self, goal: TrajectoryGoal) -> None:
         start = None
         if goal.ahead > 0.0:
             now = self._cell.state(self._arms[0]).time
-            start = self._starts.at(goal.stamp_ns, now + goal.ahead)
+            start = self._starts.common_start(goal.stamp_ns, now + goal.ahead)
         times, joints = goal.points[:, :1], goal.points[:, 1:].reshape(len(goal.points), 3, -1)
         parts = [
             Trajectory(
@@ -231,9 +203,9 @@ class _Follower:
                 np.split(goal.goal_tolerance, self._ends),
             )
         ]
-        self._give(parts)
+        self._send_trajectories(parts)
 
-    def _give(self, parts: list[Trajectory]) -> None:
+    def _send_trajectories(self, parts: list[Trajectory]) -> None:
         if len(parts) == 1:
             self._cell.set_channel(self._arms[0], TRAJECTORY.name, parts[0])
         else:
@@ -256,7 +228,7 @@ class _Follower:
         try:
             if self._name in self._cell.active:
                 before = self._motions()
-                self._give([Trajectory([])] * len(self._arms))
+                self._send_trajectories([Trajectory([])] * len(self._arms))
                 goal.canceled_at = before
         except MultipandaError as error:
             self._logger.warning(f"{self._name}: {error}")
@@ -266,16 +238,16 @@ class _Follower:
         return int(self._cell.report(self._name).value(MOTIONS))
 
     def poll(self) -> None:
-        """Publish feedback or the result of the goal in execution, if there is one."""
+        """Publish the feedback or the result of the present goal."""
         goal = self._goal
         if goal is None:
             return
         try:
-            self._follow(goal, self._cell.report(self._name))
+            self._update_goal(goal, self._cell.report(self._name))
         except ReportMissing as error:
-            self._finish("abort", Result.INVALID_GOAL, f"the progress is unknown: {error}")
+            self._end_current("abort", Result.INVALID_GOAL, f"the progress is unknown: {error}")
 
-    def _follow(self, goal: _FollowedGoal, report: Reports) -> None:
+    def _update_goal(self, goal: _FollowedGoal, report: Reports) -> None:
         motions, state = int(report.value(MOTIONS)), MotionState(int(report.value(STATE)))
         canceling = goal.handle.is_cancel_requested
         if not goal.number and motions > goal.before and goal.canceled_at < 0:
@@ -285,31 +257,35 @@ class _Follower:
             reason = self._cell.abort_reason(self._name, goal.accepted_at)
             by = f"by {reason or 'the loop; the log of the node has the reason'}"
             how = f"after a fault: {fault}" if fault else by
-            self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")
+            self._end_current("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")
         elif canceling and goal.canceled_at >= 0:
             if motions > goal.canceled_at and state is not MotionState.RUNNING:
-                self._finish("canceled", Result.SUCCESSFUL, "stopped on request")
+                self._end_current("canceled", Result.SUCCESSFUL, "stopped on request")
         elif not goal.number:
             if time.monotonic() > goal.deadline:
-                self._finish("abort", Result.INVALID_GOAL, "the loop did not start the motion")
+                self._end_current(
+                    "abort", Result.INVALID_GOAL, "the loop did not start the motion"
+                )
         elif motions != goal.number:
-            self._finish("abort", Result.INVALID_GOAL, "replaced by another target for the arm")
+            self._end_current(
+                "abort", Result.INVALID_GOAL, "replaced by another target for the arm"
+            )
         elif state is MotionState.RUNNING:
             if not self._cell.stall_reason():  # A stalled loop has no new feedback.
                 self._feed_back(goal, report.value(TIME))
         else:
-            self._judge(state, report)
+            self._end_finished_motion(state, report)
 
-    def _judge(self, state: MotionState, report: Reports) -> None:
+    def _end_finished_motion(self, state: MotionState, report: Reports) -> None:
         largest, at_goal = report.value(MAX_ERROR), report.value(GOAL_ERROR)
         unit = self._unit
         if state is MotionState.DONE:
             text = f"done, within {at_goal:.4f} {unit} of the goal"
             text += f"; largest error {largest:.4f} {unit}"
-            self._finish("succeed", Result.SUCCESSFUL, text)
+            self._end_current("succeed", Result.SUCCESSFUL, text)
         elif state is MotionState.PATH_TOLERANCE_VIOLATED:
             text = f"largest error {largest:.4f} {unit} is beyond the path tolerance"
-            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+            self._end_current("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state is MotionState.CONTACT:
             joint, size = int(report.value(CONTACT_JOINT)), report.value(CONTACT)
             reason = (
@@ -318,44 +294,36 @@ class _Follower:
                 else f"force at the tool reached {size:.1f} N (contact_force)"
             )
             text = f"contact: {reason}; the arm yields"
-            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+            self._end_current("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state is MotionState.BLOCKED:
             text = "stopped in front of an obstacle"
-            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+            self._end_current("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state in (MotionState.CONTACT_LOST, MotionState.MODE_CHANGED):
             words = state.name.lower().replace("_", " ")
-            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, f"{words}; the arms hold")
+            self._end_current("abort", Result.PATH_TOLERANCE_VIOLATED, f"{words}; the arms hold")
         else:
             text = f"largest error {largest:.4f} {unit}; not within the goal tolerance in time"
-            self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
+            self._end_current("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
 
-    def _finish(self, how: str, code: int, text: str) -> None:
-        """End the goal in execution, if there is one.
-
-        Args:
-            how: Method of the goal handle: ``succeed``, ``abort`` or ``canceled``.
-            code: Error code of the result.
-            text: Error text of the result.
-        """
+    def _end_current(self, method: str, code: int, text: str) -> None:
         goal, self._goal = self._goal, None
         if goal is not None:
             for arm in self._arms:
                 self._targets.held_off.release(arm, JOINT.name)
-            if how == "abort" and goal.handle.is_cancel_requested:
-                how = "canceled"
-            self._end(goal.handle, how, code, text)
+            if method == "abort" and goal.handle.is_cancel_requested:
+                method = "canceled"
+            self._end_goal(goal.handle, method, code, text)
 
-    def _refuse(self, handle: Any, code: int, text: str) -> None:
-        """Abort a goal that was not started."""
+    def _abort_unstarted(self, handle: Any, code: int, text: str) -> None:
         for arm in self._arms:
             self._targets.remember(arm, text)
-        self._end(handle, "abort", code, text)
+        self._end_goal(handle, "abort", code, text)
 
-    def _end(self, handle: Any, how: str, code: int, text: str) -> None:
-        if how == "abort":
+    def _end_goal(self, handle: Any, method: str, code: int, text: str) -> None:
+        if method == "abort":
             self._logger.warning(f"{self._name}: goal aborted: {text}")
         result = Result(error_code=code, error_string=text)
-        self._server.finish(handle, how, result)
+        self._server.finish(handle, method, result)
 
     def _feed_back(self, goal: _FollowedGoal, elapsed: float) -> None:
         q, dq = self._measured()
@@ -385,17 +353,10 @@ class _Follower:
         goal.handle.publish_feedback(feedback)
 
 
-def _whole_path(goal: TrajectoryGoal, q: Vector) -> Matrix:
-    """Return the points of a path that starts at time 0, (p, 1 + 3 n), for feedback.
-
-    If the goal has a later first point, the measured positions at time 0 are inserted before it.
-    If the goal has only one point, at time 0, this point is repeated 1 s later.
-
-    Args:
-        goal: Goal with the points.
-        q: Measured positions, (n,) [rad, m].
-    """
+def _path_from_time_zero(goal: TrajectoryGoal, q: Vector) -> Matrix:
+    """Return the points of a path that starts at time 0, for feedback, (p, 1 + 3 n)."""
     points = goal.points
+    # Insert the measured positions before a later first point; repeat a single point 1 s later.
     if points[0, 0] > 0.0:
         return np.vstack([np.concatenate([[0.0], q, np.zeros(2 * len(q))]), points])
     one_later = np.eye(1, points.shape[1])

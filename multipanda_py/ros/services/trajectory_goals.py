@@ -90,11 +90,10 @@ def with_resting(goal: TrajectoryGoal, named: Sequence[int], q: Vector) -> Traje
 def read_goal(
     goal: Any, names: Sequence[str], now_ns: int, units: Sequence[str] = ()
 ) -> TrajectoryGoal:
-    """Return the checked goal of the action.
+    """Return the checked goal of a ``FollowJointTrajectory`` request, with joints in order.
 
-    Joints are sorted, and missing velocities and accelerations computed by :func:`.complete`.
-    Times count from the stamp of the header. Points in the past are dropped. A path with more than
-    ``TRAJECTORY_POINTS`` points is thinned.
+    Missing velocities and accelerations are computed by :func:`.complete`. Points in the past are
+    dropped, and a path with more than ``TRAJECTORY_POINTS`` points is thinned.
 
     Args:
         goal: Goal of the action.
@@ -106,8 +105,8 @@ def read_goal(
         GoalRefused: If the goal is not valid, with code and reason.
     """
     trajectory = goal.trajectory
-    _refuse_extras(goal, names)
-    order = _order(list(trajectory.joint_names), names)
+    _check_sizes_and_unsupported_fields(goal, names)
+    order = _joint_order(list(trajectory.joint_names), names)
     points = trajectory.points
     if not points:
         raise GoalRefused(Result.INVALID_GOAL, "trajectory.points: got none, allowed one or more")
@@ -117,7 +116,7 @@ def read_goal(
             Result.INVALID_GOAL, "time_from_start: must start at 0 or later and increase"
         )
     q, dq, ddq = (
-        _gather(points, field, order, names)
+        _field_in_joint_order(points, field, order, names)
         for field in ("positions", "velocities", "accelerations")
     )
     if q is None:
@@ -161,8 +160,7 @@ def read_goal(
     )
 
 
-def _refuse_extras(goal: Any, names: Sequence[str]) -> None:
-    """Reject fields that would otherwise be ignored, and lists that are too long."""
+def _check_sizes_and_unsupported_fields(goal: Any, names: Sequence[str]) -> None:
     for field, size, allowed in (
         ("trajectory.points", len(goal.trajectory.points), MAX_POINTS),
         ("path_tolerance", len(goal.path_tolerance), len(names)),
@@ -179,14 +177,14 @@ def _refuse_extras(goal: Any, names: Sequence[str]) -> None:
         raise GoalRefused(Result.INVALID_GOAL, "effort: not supported. Remove it")
 
 
-def _order(values: list[str], names: Sequence[str]) -> list[int]:
+def _joint_order(values: list[str], names: Sequence[str]) -> list[int]:
     values = list(in_full(values, names))
     if fault := joint_name_fault(values, names):
         raise GoalRefused(Result.INVALID_JOINTS, fault)
     return [values.index(name) for name in names]
 
 
-def _gather(
+def _field_in_joint_order(
     points: Sequence[Any], field: str, order: list[int], names: Sequence[str]
 ) -> Matrix | None:
     """Return one field of all points in joint order, (p, n), or None if all points omit it."""

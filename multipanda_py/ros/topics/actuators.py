@@ -76,7 +76,6 @@ class _StateTopics:
     """Topics with the states of joints (links) and of the two motors of each joint.
 
     Args:
-        links: Name of the topic with the states of the links.
         at: Indices of the joints, counted among the compliant actuators of the arm, (k,).
     """
 

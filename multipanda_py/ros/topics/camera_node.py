@@ -88,7 +88,7 @@ class CameraTopics:
     def is_due(self, now: float) -> bool:
         """Return True if an image is due at ``now``, CLOCK_MONOTONIC [s], and has subscribers.
 
-        If it is due, set the time of the next image.
+        A due image sets :attr:`next_time`.
         """
         if now < self.next_time:
             return False
@@ -101,12 +101,12 @@ class CameraTopics:
         )
 
     def send(self, image: rendering.Image, stamp: Stamp, cycle: int) -> None:
-        """Publish an image, unless the last one shows the same cycle.
+        """Publish an image, unless the last one shows the same control cycle.
 
         Args:
             image: Image, (height, width, 3).
             stamp: Time stamp of the state that it shows.
-            cycle: Number of the control cycle that the image shows.
+            cycle: Number of the control cycle that it shows.
         """
         if cycle == self._cycle:
             return
@@ -185,7 +185,7 @@ def main() -> int:
     )  # fmt: skip
     keep_own_memory_private()
     try:
-        _send(node, config, RecordFollower(config, int(sys.argv[1])), ended)
+        _publish_images(node, config, RecordFollower(config, int(sys.argv[1])), ended)
     except MultipandaError as error:
         node.get_logger().warning(f"no images of the scene: {error}")
     node.destroy_node()
@@ -193,14 +193,9 @@ def main() -> int:
     return 0
 
 
-def _send(
+def _publish_images(
     node: rclpy.node.Node, config: CellConfig, follower: RecordFollower, ended: threading.Event
 ) -> None:
-    """Render and publish whenever a camera is due.
-
-    Raises:
-        RenderingUnavailable: If this machine cannot render.
-    """
     view, renderers = SceneView(config), dict[tuple[int, int], Renderer]()
     view.model.vis.quality.shadowsize, view.model.vis.quality.offsamples = (
         SHADOW_RESOLUTION,

@@ -42,7 +42,7 @@ CAMERA_END_TIMEOUT = 5.0
 """Timeout for the end of the process of the cameras [s]."""
 
 
-class _Moving:
+class _MovingTransforms:
     """Messages of moving transforms, which are created once and filled for each publication."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -66,20 +66,21 @@ class _Moving:
 class Transforms:
     """Publisher of the transforms of all links, and of the objects in the world.
 
-    The product of the transforms from the base of an arm to its ``ee_frame`` is the
-    ``<arm>/current_pose`` with the same stamp. Fixed transforms are published once, latched for
-    late subscribers.
+    Fixed transforms are published once, latched for late subscribers.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:
         self._pace = Pace(cell.config.cell.tf_rate)
         arms = list(cell.descriptions.values())
+        # The product of the transforms from base to ``ee_frame`` is the current_pose.
         self._links = [MovingLinks(arm) for arm in arms]
-        self._arms = [_Moving((a.parent, a.child) for a in links.links) for links in self._links]
+        self._arms = [
+            _MovingTransforms((a.parent, a.child) for a in links.links) for links in self._links
+        ]
         movable = movable_objects(cell.config)
-        self._objects = _Moving((WORLD, name) for name in movable)
+        self._objects = _MovingTransforms((WORLD, name) for name in movable)
         self._fixed = node.create_publisher(TFMessage, "/tf_static", LATCHED)
-        self._fixed.publish(TFMessage(transforms=list(_fixed(cell, arms, movable))))
+        self._fixed.publish(TFMessage(transforms=list(_fixed_transforms(cell, arms, movable))))
         self._moving = node.create_publisher(TFMessage, "/tf", TRANSFORM_QOS)
 
     def send(self, fresh: Fresh) -> None:
@@ -101,10 +102,9 @@ class Transforms:
         return result
 
 
-def _fixed(
+def _fixed_transforms(
     cell: Cell, arms: Iterable[ArmDescription], movable: Iterable[str]
 ) -> Iterator[TransformStamped]:
-    """Yield the fixed transforms of arms, grippers, tools and objects without mass."""
     for arm in arms:
         for link in fixed_links(arm):
             transform = _transform(link.origin.position, link.origin.rotation)
@@ -143,7 +143,6 @@ class _ArmTopics:
         self.wrench = StateTopic(node, WrenchStamped, f"{arm}/external_wrench", base)
 
     def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
-        """Publish the topics that have subscribers; ``stamp`` is in seconds and nanoseconds."""
         read = record.__getitem__
         if self.joints.has_subscribers():
             message = self.joints.message
@@ -170,7 +169,7 @@ class _ArmTopics:
 
 
 class StatePublishers:
-    """All state topics of the cell, driven by one timer.
+    """Publishers of all state topics of the cell, driven by one timer.
 
     Each state is published once, with its measurement time. Topics of several arms omit arms
     without a new state.
@@ -202,7 +201,7 @@ class StatePublishers:
         if settings.introspection_rate:
             self._others.append(Introspection(node, cell))
         self._arms = [_ArmTopics(node, cell, arm, plain_names) for arm in cell.arms]
-        self._merged = StateTopic(node, JointState, "joint_states")
+        self._all_joints = StateTopic(node, JointState, "joint_states")
         arms = list(cell.descriptions.values())
         self._fingers = [arm.finger_joint_names for arm in arms]
         self._names = [[*arm.joint_names, *arm.finger_joint_names] for arm in arms]
@@ -222,15 +221,15 @@ class StatePublishers:
         records, new = fresh.row["arms"], fresh.arms
         for index, stamp in zip(new, fresh.stamps):
             self._arms[index].send(records[index], stamp)
-        if self._merged.has_subscribers():
-            message = self._merged.message
+        if self._all_joints.has_subscribers():
+            message = self._all_joints.message
             if new != self._in_message:
                 self._in_message = new
                 message.name = [name for index in new for name in self._names[index]]
-            message.position = self._gather(records, new, "q", "finger_positions")
-            message.velocity = self._gather(records, new, "dq")
-            message.effort = self._gather(records, new, "tau_J")
-            self._merged.send(fresh.stamp)
+            message.position = self._concatenate(records, new, "q", "finger_positions")
+            message.velocity = self._concatenate(records, new, "dq")
+            message.effort = self._concatenate(records, new, "tau_J")
+            self._all_joints.send(fresh.stamp)
         there = fresh.row["object_present"].tolist()
         for topic, pose, is_present in zip(self._objects, fresh.row["object_poses"], there):
             if is_present and topic.has_subscribers():
@@ -241,19 +240,10 @@ class StatePublishers:
         for other in self._others:
             other.send(fresh)
 
-    def _gather(
+    def _concatenate(
         self, records: NDArray[np.void], arms: Iterable[int], field: str, fingers: str = ""
     ) -> array[float]:
-        """Concatenate the values of joints and fingers of several arms.
-
-        The values of an arm's fingers follow those of its joints.
-
-        Args:
-            records: Records of all arms in one cycle.
-            arms: Indices of the arms.
-            field: Name of the record field with the values of the joints.
-            fingers: Name of the record field with the values of the fingers; empty for zeros.
-        """
+        """Return the joint values of each arm, followed by its finger values or zeros."""
         values = array("d")
         for index in arms:
             record = records[index]
@@ -280,8 +270,7 @@ class Introspection:
     - ``<controllet>/<report>``: report of an active controllet.
     - ``loop/...``: lateness and computation time of the cycle [us].
 
-    Every message of values has the version number of its list of names. The loop computes the
-    terms only while there is a subscriber.
+    Every message of values has the version number of its list of names.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:
@@ -343,7 +332,7 @@ class Introspection:
 
 
 class SceneCameras:
-    """Process that renders the cameras of a cell file, if there are any.
+    """Child process that renders the cameras of a cell file.
 
     Attributes:
         process: Process that renders; None without cameras.

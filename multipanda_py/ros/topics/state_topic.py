@@ -30,7 +30,7 @@ class PlainTopic:
         self._publisher: Publisher = node.create_publisher(kind, name, STATE_QOS)
 
     def has_subscribers(self) -> bool:
-        """Return True if the topic has subscribers, for which the message must be filled."""
+        """Return True if the topic has subscribers."""
         return bool(self._publisher.get_subscription_count())
 
     def send(self) -> None:
@@ -86,9 +86,9 @@ def world_time(row: NDArray[np.void]) -> Stamp:
 class FreshStates:
     """Reader of the newest cycle that returns every state once.
 
-    The stamp of a state is the node's time at the start of the cycle that read it, or the time of
-    the simulated world if the node publishes ``/clock``. With ``use_sim_time``, no state is
-    returned before the first message on ``/clock``. Thread: executor.
+    The stamp of a state is the node's time at the start of the cycle that read it, or the
+    simulated time if the node publishes ``/clock``. With ``use_sim_time``, no state is returned
+    before the first message on ``/clock``. Thread: executor.
     """
 
     def __init__(self, cell: Cell, clock: NodeClock) -> None:

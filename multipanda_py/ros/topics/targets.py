@@ -40,8 +40,7 @@ STREAM_TIMEOUT = 0.5
 class TargetInhibit:
     """Temporary rejection of target streams, for example while a trajectory is followed.
 
-    Many clients repeat their last target forever. After the trajectory, such a target would move
-    the arm back. A stream that repeats its last rejected target therefore stays rejected, until it
+    After :meth:`release`, a stream that repeats its last rejected target stays rejected, until it
     sends another value or pauses.
 
     Args:
@@ -58,62 +57,42 @@ class TargetInhibit:
     def __bool__(self) -> bool:
         return bool(self._reasons or self._repeated)
 
-    def inhibit(self, name: str, channel: str, reason: str) -> None:
-        """Reject all targets of a channel from now on.
+    def inhibit(self, owner: str, channel: str, reason: str) -> None:
+        """Reject the targets of a channel of an arm or controllet, with a reason for clients."""
+        self._reasons[owner, channel] = reason
 
-        Args:
-            name: Name of the arm or controllet.
-            channel: Name of the channel.
-            reason: Reason of the rejection, for clients.
-        """
-        self._reasons[name, channel] = reason
-
-    def release(self, name: str, channel: str) -> None:
-        """Accept targets of a channel again.
-
-        A stream that repeats its last rejected target stays rejected, until it sends another
-        value or pauses.
-
-        Args:
-            name: Name of the arm or controllet.
-            channel: Name of the channel.
-        """
-        self._reasons.pop((name, channel), None)
+    def release(self, owner: str, channel: str) -> None:
+        """Accept targets of a channel again, except repetitions of the last rejected one."""
+        self._reasons.pop((owner, channel), None)
 
     def channels(self, owner: str) -> list[str]:
         """Return the rejected channels of an arm or a controllet."""
         return [channel for name, channel in self._reasons if name == owner]
 
-    def reason(self, name: str, channel: str) -> str:
+    def reason(self, owner: str, channel: str) -> str:
         """Return why a channel is rejected now, or an empty string."""
-        return self._reasons.get((name, channel), "")
+        return self._reasons.get((owner, channel), "")
 
-    def refusal(self, name: str, channel: str, value: Any) -> str:
-        """Return why a target is rejected, or an empty string.
-
-        Args:
-            name: Name of the arm or controllet.
-            channel: Name of the channel.
-            value: Value of the target.
-        """
-        key, now = (name, channel), self._now()
+    def refusal(self, owner: str, channel: str, value: Any) -> str:
+        """Return why a target of an arm or controllet is rejected, or an empty string."""
+        key, now = (owner, channel), self._now()
         if reason := self._reasons.get(key):
             self._repeated[key] = now, value
             return reason
         since, old = self._repeated.get(key, (-np.inf, None))
-        if now - since < STREAM_TIMEOUT and _same(value, old):
+        if now - since < STREAM_TIMEOUT and _are_equal(value, old):
             self._repeated[key] = now, old
             return f"{channel}: repeats a target that was rejected before. Send another, or pause"
         self._repeated.pop(key, None)
         return ""
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Return True if two nested sequences of numbers, in which parts may be None, are equal."""
+def _are_equal(one: Any, other: Any) -> bool:
+    # Parts of nested sequences may be None.
     if one is None or other is None:
         return one is other
     if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_are_equal, one, other))
     return bool(np.array_equal(one, other))
 
 
@@ -144,8 +123,7 @@ class Targets:
     """Target topics of the arms, and of controllets that use several arms together.
 
     An arm has ``target_pose``, ``target_joint`` and so on, if one of its controllets accepts such
-    a target. A controllet of several arms has topics for targets of all its arms together, such as
-    the pose of an object.
+    a target.
 
     Args:
         max_age: Maximum age of a stamped target [s].
@@ -186,7 +164,6 @@ class Targets:
                         self._listen_to_joints(owner, channel)
 
     def _listen_to_joints(self, arm: str, channel: Channel) -> None:
-        """Subscribe to the topics of single joints of an arm."""
         joints = self._cell.descriptions[arm].actuated if channel.joint_topics else None
         for joint in joints.names if joints else ():
             kind, read = of_one_joint(joint)
@@ -196,11 +173,11 @@ class Targets:
     def _listen(
         self, name: str, channel: str, topic: str, message: str, kind: type, read: Reader
     ) -> None:
-        """Subscribe to a topic as raw bytes, because rclpy silently drops unreadable messages."""
         record = self.channels.setdefault(name, {}).setdefault(channel, ChannelRecord())
         limit = MAX_TARGET_SIZE if kind in PLAIN_KINDS else MAX_MESSAGE_SIZE
         callback = partial(self._receive, name, channel, record, read, limit)
         self.topics[self._node.resolve_topic_name(f"{name}/{topic}")] = name, topic, message
+        # Raw bytes, because rclpy silently drops unreadable messages.
         self._node.create_subscription(
             kind, f"{name}/{topic}", callback, TARGET_QOS, raw=True, max_size=sys.maxsize
         )
@@ -222,33 +199,32 @@ class Targets:
         except TargetRejected as error:
             # Count this rejection here, because the cell counts only those of ``set_channel``.
             self._cell.rejected[f"{name} target"] += 1
-            self._refuse(name, record, str(error))
+            self._record_rejection(name, record, str(error))
             return
         try:
             self._cell.set_channel(name, channel, value, frame=frame)
         except TargetRejected as error:
-            self._refuse(name, record, str(error))
+            self._record_rejection(name, record, str(error))
         else:
             record.is_refused = False
 
-    def remember(self, name: str, reason: str) -> str:
+    def remember(self, owner: str, reason: str) -> str:
         """Store the reason of a rejected target for diagnostics, and return the stored text.
 
-        A long text is shortened.
-
         Args:
-            name: Name of the arm or controllet, added to the text unless it is in the reason.
-            reason: Reason of the rejection.
+            owner: Name of the arm or controllet, added to the text unless it is in the reason.
+            reason: Reason of the rejection; a long text is shortened.
         """
-        text = reason if reason.startswith(name) or f"of {name}" in reason else f"{name}: {reason}"
+        text = (
+            reason if reason.startswith(owner) or f"of {owner}" in reason else f"{owner}: {reason}"
+        )
         if len(text) > MAX_REASON_LENGTH:
             half = MAX_REASON_LENGTH // 2
             text = f"{text[:half]} ... {text[-half:]}"
-        self.last_reason[name] = text
+        self.last_reason[owner] = text
         return text
 
-    def _refuse(self, name: str, record: ChannelRecord, reason: str) -> None:
-        """Count a rejected target, store its reason, and log it unless it is a repetition."""
+    def _record_rejection(self, name: str, record: ChannelRecord, reason: str) -> None:
         text, now = self.remember(name, reason), time.monotonic()
         record.refused += 1
         record.reason, record.is_refused = text, True
@@ -268,11 +244,10 @@ CLIPPED_MESSAGE = "clipped to the gate: the target stream is beyond the gate"
 
 
 class TargetStatus:
-    """Topics ``<arm>/target_status`` and ``<controllet>/target_status``.
+    """Latched topics ``<arm>/target_status`` and ``<controllet>/target_status``.
 
     The level is OK while the newest target of every channel in use is accepted, else WARN with the
-    reason as message. The values are state and counts of each channel in use. The topics are
-    latched for late subscribers.
+    reason as message. The values are state and counts of each channel in use.
 
     Thread: executor.
     """
@@ -315,7 +290,7 @@ class _Status:
                 self._received[name], self._received_at[name] = record.received, now
                 self._has_news = True
             if now - self._received_at[name] < CHANNEL_TIMEOUT:
-                states[name] = self._judge(name, record)
+                states[name] = self._channel_state(name, record)
         if not self._has_news or not states:
             return
         bad = [f"{name} {state}" for name, state in states.items() if state != ACCEPTED_STATE]
@@ -333,8 +308,7 @@ class _Status:
             ]
             self._publisher.publish(message)
 
-    def _judge(self, name: str, record: ChannelRecord) -> str:
-        """Return the state of a channel since the last call: accepted, clipped or rejected."""
+    def _channel_state(self, name: str, record: ChannelRecord) -> str:
         clipped = self._cell.clipped[f"{self._name} {name}"]
         is_clipped, self._clipped[name] = clipped != self._clipped[name], clipped
         has_refused = record.refused != self._refused[name]

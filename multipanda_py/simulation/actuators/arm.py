@@ -36,18 +36,12 @@ with extras_named():
 _gravity = pin.computeGeneralizedGravity
 
 
-def remove_motor_limits(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]) -> None:
-    """Remove the control and force limits of the MuJoCo actuators at compliant joints.
-
-    The springs limit the torques of these joints.
-
-    Args:
-        spec: MuJoCo model.
-        arm: Description of the arm.
-        elastic: Indices of the compliant joints in the arm, counted from 0.
-    """
-    for joint in elastic:
-        motor = next(item for item in spec.actuators if item.name == arm.joint_names[joint])
+def remove_motor_limits(
+    spec: mujoco.MjSpec, arm: ArmDescription, compliant_joints: Sequence[int]
+) -> None:
+    """Remove the control and force limits of an arm's MuJoCo actuators at its compliant joints."""
+    for index in compliant_joints:
+        motor = next(item for item in spec.actuators if item.name == arm.joint_names[index])
         put(motor, ctrllimited=False, forcelimited=False)
 
 
@@ -56,16 +50,15 @@ class CompliantArm(DrivetrainStage):
 
     .. math:: \tau_{link} = \tau + \hat g(q) .
 
-    Here :math:`\tau_{link}` is the spring torque on the links and :math:`\tau` the commanded
-    torque. :math:`\hat g` is the gravity torque of ``arm``; it is zero for an arm that does not
-    compensate gravity. MuJoCo itself does not compensate the weight.
+    Here :math:`\tau_{link}` is the spring torque on the links, :math:`\tau` the commanded torque
+    and :math:`\hat g` the gravity torque of ``arm``. It is zero without gravity compensation.
 
     Args:
         model: MuJoCo model of the scene.
         data: MuJoCo data of the scene.
         arm: Description of the arm that controllets use. The simulated arm can differ from it.
         state: State of the arm, updated in every cycle.
-        elastic: Indices of the compliant joints in the arm, counted from 0, (m,).
+        elastic: Indices of the compliant joints in the arm, (m,).
         link_torque_limit: Torque limits of the links, independent of the preset, (n,) [Nm].
         weight: Factor on :math:`\hat g`: the ``inertia_scale`` of the simulated arm.
 
@@ -114,13 +107,13 @@ class CompliantArm(DrivetrainStage):
         self.actuators.carried[self.elastic] = self.desired_torque
 
     def execute(self, tau: Vector) -> None:
-        """Command the springs to exert a torque plus the gravity torque of the arm.
+        """Add the gravity torque of the arm to commanded torques.
 
-        At compliant joints, this sum is written to :attr:`desired_torque`, and ``tau`` becomes
-        zero. At rigid joints, ``tau`` becomes the sum.
+        At rigid joints, ``tau`` becomes the sum. At compliant joints, the sum goes to
+        :attr:`desired_torque`, and ``tau`` becomes zero.
 
         Args:
-            tau: Torques of all joints, (n,) [Nm]; changed in place.
+            tau: Commanded torques of all joints, (n,) [Nm]; changed in place.
         """
         tau[:] = self._with_weight(tau)
         self.desired_torque = tau[self.elastic]
@@ -152,7 +145,7 @@ class CompliantGroups:
         arms: Sections of the arms in the cell file.
 
     Attributes:
-        count: Number of compliant joints, n.
+        count: Number of compliant joints of all arms, n.
         groups: Section of each actuator group, and the indices of its joints.
     """
 
@@ -173,7 +166,7 @@ class CompliantGroups:
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
-        """Actuator object of each type, with the indices of the joints that it drives."""
+        """One actuator object for each actuator type, with the indices of its joints."""
         result = []
         for kind in dict.fromkeys(group.type for group, _ in self.groups):
             parts = [(group.actuator(len(at)), at) for group, at in self.groups
@@ -206,10 +199,7 @@ class CompliantGroups:
 
     @property
     def motors(self) -> Motors | None:
-        """Motors of all joints; None if no joint has motor parameters.
-
-        Joints without motor parameters get default values.
-        """
+        """Motors of all joints, with default parameters where missing; None if all are missing."""
         if not any(group.motor for group, _ in self.groups):
             return None
         values: dict[str, Any] = {key: np.zeros(self.count) for key in MOTOR_KEYS}
@@ -227,7 +217,7 @@ class CompliantGroups:
     def link_pid(self) -> LinkPid:
         """PID controllers of the links for mode ``link_pid``.
 
-        Without ``max_torque`` in the cell file, the torque limit of the joint applies.
+        The default of ``max_torque`` is the torque limit of the joint.
         """
         gains = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
         for group, at in self.groups:
@@ -237,11 +227,7 @@ class CompliantGroups:
         return LinkPid.from_config(self.count, **gains)
 
     def drive(self, period: float) -> LinkTorque:
-        """Build the torque control of all compliant joints.
-
-        Args:
-            period: Cycle time [s].
-        """
+        """Build the torque control of all compliant joints for a cycle time [s]."""
         motors, modes = self.motors, self.modes
         joints = CompliantJoints(self.springs, self.count, motors, modes, link_pid=self.link_pid)
         limiter = None if motors is None else MotorLimiter(joints, motors, self._max_speed, period)

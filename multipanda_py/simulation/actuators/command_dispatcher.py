@@ -37,10 +37,10 @@ class ActuatorCommandDispatcher:
         actuator_commanded: True for joints with an actuator command, False for joints that
             execute torques of an effort controllet, (m,).
         any_commanded: True if any joint has an actuator command.
-        direct: True for joints whose actuator command has the mode ``link_torque``, (m,).
-        refused: Reasons of rejected commands, by joint index. The caller clears it after reading.
-        stopped: Commanded position, lower and upper stop of each motor with a new command beyond a
-            stop, by indices of joint and motor. The caller clears it after reading.
+        in_link_torque_mode: True for joints with a command in mode ``link_torque``, (m,).
+        rejections: Reasons of rejected commands, by joint index; cleared by the caller.
+        newly_beyond_stops: Commanded position, lower and upper stop, for new commands beyond a
+            stop, by indices of joint and motor; cleared by the caller.
 
     Thread: control.
     """
@@ -50,17 +50,17 @@ class ActuatorCommandDispatcher:
         self._commands = np.full((3, joints.n_joints), np.nan)
         self._commands[0] = CONTROLLET_TORQUE_MODE
         self.actuator_commanded: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
-        self.direct: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
+        self.in_link_torque_mode: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
         self.any_commanded = False
-        self.refused: dict[int, str] = {}
-        self.stopped: BeyondStops = {}
+        self.rejections: dict[int, str] = {}
+        self.newly_beyond_stops: BeyondStops = {}
         self._reported_beyond: BeyondStops = {}
 
     def save(self) -> Matrix:
         return self._commands.copy()
 
     def restore(self, saved: Matrix) -> None:
-        """Restore the commands from :meth:`save`, without sending them to the joints."""
+        """Restore saved commands without sending them to the joints."""
         self._commands = saved.copy()
         self._update_masks()
 
@@ -72,13 +72,13 @@ class ActuatorCommandDispatcher:
         Args:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
-            command: Operation mode, and first and second command of this mode, (3, m); see
+            command: Rows operation mode, first and second value of the command, (3, m); see
                 :attr:`.ActuatorState.command`.
             bounds: Minimum and maximum torques of links, (2, m) [Nm]; None: unlimited.
 
         Returns:
-            Indices of joints that execute torques of an effort controllet again, because their
-            actuator command has ended. None if no command has changed.
+            Indices of joints whose actuator command has ended, so that they execute torques of an
+            effort controllet again; None if no command has changed.
         """
         before = self._commands
         if command.tobytes() == before.tobytes():
@@ -88,29 +88,22 @@ class ActuatorCommandDispatcher:
         self._commands = command.copy()
         if changed.any():
             self._joints.set_link_state(q, dq)
-            self._change(np.flatnonzero(changed))
+            self._set_modes(np.flatnonzero(changed))
             self._update_masks()
-        is_new &= self.actuator_commanded & ~self.direct
+        is_new &= self.actuator_commanded & ~self.in_link_torque_mode
         if bounds is not None and is_new.any():
-            is_new &= ~self._beyond_bounds(q, is_new, bounds)
-        self._command(is_new)
+            is_new &= ~self._reject_beyond_bounds(q, is_new, bounds)
+        self._send_values(is_new)
         return np.flatnonzero(changed & ~self.actuator_commanded)
 
     def _update_masks(self) -> None:
         self.actuator_commanded = self._commands[0] != CONTROLLET_TORQUE_MODE
         self.any_commanded = bool(self.actuator_commanded.any())
-        self.direct = self._commands[0] == OperationMode.LINK_TORQUE
+        self.in_link_torque_mode = self._commands[0] == OperationMode.LINK_TORQUE
 
-    def _change(self, at: NDArray[np.intp]) -> None:
-        """Set the commanded modes of joints, without a jump of the link torques.
-
-        Joints that reject their mode execute torques of an effort controllet again.
-
-        Args:
-            at: Indices of the joints, counted from 0.
-        """
+    def _set_modes(self, changed_joints: NDArray[np.intp]) -> None:
         by_mode: defaultdict[OperationMode, list[int]] = defaultdict(list)
-        for joint in at.tolist():
+        for joint in changed_joints.tolist():
             number = int(self._commands[0, joint])
             mode = (
                 self._torque_modes[joint]
@@ -122,28 +115,18 @@ class ActuatorCommandDispatcher:
             try:
                 self._joints.set_mode(mode, joints)
             except ActuatorRejected as error:
-                self.refused[joints[0]] = str(error)
+                self.rejections[joints[0]] = str(error)
                 self._commands[0, joints], self._commands[1:, joints] = (
                     CONTROLLET_TORQUE_MODE,
                     np.nan,
                 )
 
-    def _beyond_bounds(
-        self, q: Vector, is_new: NDArray[np.bool_], bounds: Matrix
+    def _reject_beyond_bounds(
+        self, q: Vector, is_new: NDArray[np.bool_], torque_bounds: Matrix
     ) -> NDArray[np.bool_]:
-        """Reject new commands with which springs would exceed the torque limits of links.
-
-        Only joints with ideal motors are checked. Their springs respond to a command immediately.
-
-        Args:
-            q: Link angles, (m,) [rad].
-            is_new: True for new first and second commands of each joint, (2, m).
-            bounds: Minimum and maximum torques of links, (2, m) [Nm].
-
-        Returns:
-            True for joints whose new command was rejected, (m,).
-        """
+        """Return the mask of joints whose new command would exceed the torque limits of links."""
         joints, springs = self._joints, self._joints.springs
+        # Only ideal motors are checked: their springs respond to a command immediately.
         immediate = np.array([m.has_motor_references and not m.has_motors for m in joints.modes])
         immediate &= is_new.any(axis=0)
         if not immediate.any():
@@ -157,24 +140,23 @@ class ActuatorCommandDispatcher:
             references = np.where(maps, springs.references(equilibrium, preset), [first, second])
             exerted = springs.torque(q, references)
             torque, load = exerted.link, np.abs(exerted[1:]).max(axis=0)
-        max_load = _MAX_PRELOAD * np.abs(bounds).max(axis=0)
-        supported = (bounds[0] <= torque) & (torque <= bounds[1]) & (maps | (load <= max_load))
+        max_load = _MAX_PRELOAD * np.abs(torque_bounds).max(axis=0)
+        supported = (
+            (torque_bounds[0] <= torque)
+            & (torque <= torque_bounds[1])
+            & (maps | (load <= max_load))
+        )
         beyond_bounds: NDArray[np.bool_] = immediate & ~supported
         for joint in np.flatnonzero(beyond_bounds).tolist():
-            low, high, max_motor_load = (float(one[joint]) for one in (*bounds, max_load))
-            self.refused[joint] = (
+            low, high, max_motor_load = (float(one[joint]) for one in (*torque_bounds, max_load))
+            self.rejections[joint] = (
                 f"{' and '.join(joints.modes[joint].commands)}: with this command springs would "
                 f"exert {torque[joint]:.4g} Nm on the link and up to {load[joint]:.4g} Nm on a "
                 f"motor, allowed {low:.4g} to {high:.4g} Nm and {max_motor_load:.4g} Nm"
             )
         return beyond_bounds
 
-    def _command(self, is_new: NDArray[np.bool_]) -> None:
-        """Send new commands to the joints; the previous one stays if a command is rejected.
-
-        Args:
-            is_new: True for new first and second commands of each joint, (2, m).
-        """
+    def _send_values(self, is_new: NDArray[np.bool_]) -> None:
         before = self._joints.beyond_stops() if is_new.any() else {}
         result: defaultdict[str, list[int]] = defaultdict(list)
         values: defaultdict[str, list[float]] = defaultdict(list)
@@ -186,10 +168,10 @@ class ActuatorCommandDispatcher:
             try:
                 self._joints.command(name, values[name], at)
             except ActuatorRejected as error:
-                self.refused[at[0]] = str(error)
+                self.rejections[at[0]] = str(error)
         if result:
             beyond, known = self._joints.beyond_stops(), {*self._reported_beyond}
-            self.stopped |= {
+            self.newly_beyond_stops |= {
                 motor: description
                 for motor, description in beyond.items()
                 # Only references that a new command has moved are reported, because a load can

@@ -28,13 +28,12 @@ class SeaParams(ActuatorParams):
 
 
 class Sea(Actuator[SeaParams]):
-    r"""Series elastic actuator with one linear spring.
+    r"""Series elastic actuator with one linear spring, without second motor and preset.
 
     .. math:: \tau_{link} = \tau_1 = k\, \mathrm{sat}(\theta_1 - q), \qquad \sigma = k .
 
     Here k is the stiffness of the spring, :math:`\theta_1` the motor angle, q the joint angle and
-    :math:`\sigma` the stiffness of the joint. sat limits the deflection. There is no second motor
-    and no preset.
+    :math:`\sigma` the stiffness of the joint. sat limits the deflection.
     """
 
     Params = SeaParams
@@ -45,7 +44,7 @@ class Sea(Actuator[SeaParams]):
     )
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return the spring torque, which is also the load of the motor."""
+        """Return the spring torque on link and motor; the torque on a second motor is zero."""
         torque = self.of["stiffness"] * self.clipped(theta_1 - q)
         return ElasticTorque(torque, torque, np.zeros_like(torque))
 
@@ -81,11 +80,10 @@ class Qbmove(Actuator[QbmoveParams]):
         \sigma = \sum_i a_i k_i \cosh\left(a_i (\theta_i - q)\right) .
 
     Here q is the joint angle, :math:`\sigma` the stiffness, :math:`k_i` the torque scale of spring
-    i and :math:`a_i` its exponent. The motor angles :math:`\theta_{1,2} = \theta_{eq} \pm p`
-    consist of the equilibrium angle and the preset p. sat limits the deflection of a spring. A
-    larger preset makes the joint stiffer. With equal springs,
-    :math:`\tau_{link} = 2 k \cosh(a p) \sinh(a (\theta_{eq} - q))`. With unequal springs, the
-    unloaded joint does not rest at :math:`\theta_{eq}`.
+    i and :math:`a_i` its exponent. The motor angles are :math:`\theta_{1,2} = \theta_{eq} \pm p`
+    with the equilibrium angle and the preset p. sat limits the deflection of a spring. With equal
+    springs, :math:`\tau_{link} = 2 k \cosh(a p) \sinh(a (\theta_{eq} - q))`. With unequal springs,
+    the unloaded joint does not rest at :math:`\theta_{eq}`.
     """
 
     Params = QbmoveParams
@@ -97,7 +95,7 @@ class Qbmove(Actuator[QbmoveParams]):
     )
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return the torques of both springs, and their sum."""
+        """Return the torques of both springs on the motors, and their sum on the link."""
         of = self.of
         first = of["k_1"] * np.sinh(of["a_1"] * self.clipped(theta_1 - q))
         second = of["k_2"] * np.sinh(of["a_2"] * self.clipped(theta_2 - q))
@@ -157,11 +155,11 @@ class Bavs(Actuator[BavsParams]):
     )
 
     def on_parameters(self) -> None:
-        """Compute the torque scales of pushing springs, k a, and pulling springs, k b."""
+        # Torque scales of the pushing and the pulling flank [Nm].
         self._a, self._b = self.of["k"] * self.of["a"], self.of["k"] * self.of["b"]
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return the torques of both springs, and their sum."""
+        """Return the torques of both springs on the motors, and their sum on the link."""
         exponent = self.of["exponent"]
         first = np.exp(exponent * self.clipped(theta_1 - q))
         second = np.exp(exponent * self.clipped(theta_2 - q))
@@ -219,8 +217,7 @@ class Awas2(Actuator[Awas2Params]):
     Here :math:`\theta_1` is the motor angle, q the joint angle and :math:`\sigma` the stiffness.
     sat limits the deflection :math:`\phi`. :math:`K_s`, L and :math:`r_t` are the parameters
     ``spring_stiffness``, ``lever`` and ``radius``. The pivot position :math:`s = \theta_2` [m] is
-    between its stops ``preset_low`` and ``preset_high``. The force on the pivot is the derivative
-    of the spring's energy by s,
+    between its stops ``preset_low`` and ``preset_high``. The force on the pivot is
     :math:`F_2 = \tfrac12 c'(s) \left(\sin^2 d + (\phi - d) \sin 2 d\right)` [N].
     """
 
@@ -242,7 +239,7 @@ class Awas2(Actuator[Awas2Params]):
         self._scale = 2.0 * self.of["spring_stiffness"] * np.square(lever / self.of["radius"])
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return the lever torque, and the pivot force as the load of the second motor."""
+        """Return the torque on link and first motor, and the force on the pivot motor."""
         s = np.minimum(np.maximum(theta_2, self.preset_low), self.preset_high)
         phi = theta_1 - q
         d = np.minimum(np.maximum(phi, self._lower), self._limit)

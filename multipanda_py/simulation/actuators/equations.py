@@ -30,12 +30,9 @@ class Equations:
     Here s contains the torques of the PID controllers of links and motors, then the friction of
     motors. :math:`\tau` are the torques on links.
 
-    The friction of a motor is the torque :math:`K (\theta - w)` of a spring between the motor and
-    an anchor w, limited to the Coulomb friction. At this limit the anchor slips. K is the
-    ``friction_stiffness`` of :class:`.Motors`. Source: Hayward and Armstrong, A new computational
-    model of friction applied to haptic rendering, 2000.
-
-    Motors without dynamics have zero rates. Joints without springs have zero spring torque.
+    The friction of a motor is the torque :math:`K (\theta - w)` of a spring to an anchor w. At the
+    Coulomb friction the anchor slips. K is the ``friction_stiffness`` of :class:`.Motors`. Source:
+    Hayward and Armstrong, A new computational model of friction applied to haptic rendering, 2000.
 
     Args:
         n_joints: Number of joints, n.
@@ -85,16 +82,16 @@ class Equations:
 
     @property
     def memory(self) -> Matrix:
-        """Friction states :math:`-K w` of both motors [Nm], then controller integrals, (5, n).
+        """Friction states :math:`-K w` of motors [Nm], then controller integrals [rad s], (5, n).
 
-        The last three rows are the integrals of the position errors of link and motors [rad s].
+        The controllers are those of link, first and second motor.
         """
         return np.concatenate((self._constant[3:], self._integral))
 
     @memory.setter
     def memory(self, value: Matrix) -> None:
         self._constant[3:], self._integral[:] = value[:2], value[2:]
-        self._put_constant()
+        self._put_controller_constants()
 
     @property
     def inverse_inertia(self) -> Matrix:
@@ -160,15 +157,14 @@ class Equations:
         drag = (self.gains[2, FIRST:] + self._motor_damping) * self._inverse_inertia
         self._squared_rates, self._damping_rates = rate, drag
         self.fastest = self.nominal_rate = max(math.sqrt(rate.max()), float(drag.max()))
-        self._put_motors()
+        self._rebuild_output_matrix()
         self.set_damping(np.zeros(n))
-        self._put_constant()
+        self._put_controller_constants()
 
     def slow_down(self, fastest: float) -> None:
         """Increase the inertia of each motor whose natural frequency or decay rate is too high.
 
-        The integrator is then stable also with stiff friction, dampers and controllers. The
-        inertias stay increased until the next :meth:`set_modes`.
+        The inertias stay increased until the next :meth:`set_modes`.
 
         Args:
             fastest: Maximum rate for which the integrator is stable [1/s].
@@ -180,11 +176,10 @@ class Equations:
         for rates in (self._inverse_inertia, self._squared_rates, self._damping_rates):
             rates *= scale
         self.fastest = max(math.sqrt(self._squared_rates.max()), float(self._damping_rates.max()))
-        self._put_motors()
+        self._rebuild_output_matrix()
         self.set_damping(np.zeros(self.n_joints))
 
-    def _put_motors(self) -> None:
-        """Rebuild the output matrix A, without dampers and without the inertia of the links."""
+    def _rebuild_output_matrix(self) -> None:
         n, each = self.n_joints, self._each
         self.output_matrix[:] = self._links[:] = 0.0
         rows = self.output_matrix[:, :-1].reshape(7, n, 11, n)
@@ -196,10 +191,10 @@ class Equations:
             rows[4 + motor, each, 9 + motor, each] = -inverse_inertia  # Friction of the motors.
         # Index 6 is the torque of the link controller plus the commanded torque.
         self._links.reshape(n, 11, n)[each, 6, each] = 1.0
-        self._put_springs()
+        self._put_spring_columns()
 
     def set_damping(self, damping: Vector) -> None:
-        """Set the damping between motors and joints, (n,) [Nm s/rad]."""
+        """Set the damping between the motors and the link of each joint, (n,) [Nm s/rad]."""
         n, each, damping = self.n_joints, self._each, damping * self.elastic
         links, rows = (
             self._links.reshape(n, 11, n),
@@ -226,7 +221,7 @@ class Equations:
         self,
         compliance: Matrix,
         damping: Vector,
-        rest: Vector,
+        free_acceleration: Vector,
         spring_scale: float = 1.0,
         damper_scale: float = 1.0,
     ) -> None:
@@ -235,47 +230,50 @@ class Equations:
         Args:
             compliance: Block of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
             damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
-            rest: Accelerations of the links without springs and link controllers, (n,) [rad/s^2].
+            free_acceleration: Accelerations of the links without springs and link controllers,
+                (n,) [rad/s^2].
             spring_scale: Factor on spring torques; below 1 to keep stiff springs stable.
             damper_scale: Factor on torques of link controllers; below 1 to keep them stable.
         """
         n, each = self.n_joints, self._each
         if spring_scale != self._spring_scale:
             self._spring_scale = spring_scale
-            self._put_springs()
+            self._put_spring_columns()
         self._links.reshape(n, 11, n)[each, 6, each] = np.where(self._has_pid, damper_scale, 1.0)
         self.put_torques()
         self._drag -= damping
         self._accelerations[:, :-1] = compliance.dot(self._links)
-        self._accelerations[:, -1] = rest
+        self._accelerations[:, -1] = free_acceleration
         self._drag += damping
 
     def put_torques(self) -> None:
-        """Update the rows of the output matrix A that compute the torques on links."""
+        """Update the rows of A that compute torques on links, after :meth:`set_damping`."""
         self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:
-        """Set the references of controllers, and additional torques.
+        """Set the references of PID controllers, and feed-forward torques.
 
         Args:
             aim: References of link and motors, (3, n) [rad].
             torque: Torques added to those of the controllers, (3, n) [Nm].
         """
         self.aim[:], self._torque[:] = aim, torque
-        self._put_constant()
+        self._put_controller_constants()
 
-    def reset_memory(self, theta: Matrix, sticks: Sequence[int], clears: Sequence[int]) -> None:
+    def reset_memory(
+        self, theta: Matrix, friction_joints: Sequence[int], integral_joints: Sequence[int]
+    ) -> None:
         """Set friction torques of motors and integrals of controllers to zero.
 
         Args:
             theta: Current motor positions, (2, n) [rad].
-            sticks: Indices of joints whose friction torques become zero.
-            clears: Indices of joints whose controller integrals become zero.
+            friction_joints: Indices of joints whose friction torques become zero.
+            integral_joints: Indices of joints whose controller integrals become zero.
         """
         stick = self.input_matrix[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)
-        self._constant[3:, sticks] = -(stick * theta)[:, sticks]
-        self._integral[:, clears] = 0.0
-        self._put_constant()
+        self._constant[3:, friction_joints] = -(stick * theta)[:, friction_joints]
+        self._integral[:, integral_joints] = 0.0
+        self._put_controller_constants()
 
     def integrate(self, duration: float, x: Matrix) -> None:
         """Advance the integrals of controllers, limited by their maximum torques.
@@ -289,14 +287,13 @@ class Equations:
         limit = np.divide(self._max_controller_torque, gain, out=np.zeros_like(gain), where=has)
         result = self._integral + duration * (self.aim - x)
         self._integral[:] = np.where(has, np.clip(result, -limit, limit), 0.0)
-        self._put_constant()
+        self._put_controller_constants()
 
-    def _put_constant(self) -> None:
+    def _put_controller_constants(self) -> None:
         gains = self.gains
         self._constant[:3] = gains[0] * self.aim + gains[1] * self._integral + self._torque
 
-    def _put_springs(self) -> None:
-        """Fill the columns of the output matrix A for spring torques on links and motors."""
+    def _put_spring_columns(self) -> None:
         each, n = self._each, self.n_joints
         self._links.reshape(n, 11, n)[each, 3, each] = self._spring_scale * self.elastic
         rows = self.output_matrix[:, :-1].reshape(7, n, 11, n)

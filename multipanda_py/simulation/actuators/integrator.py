@@ -22,13 +22,8 @@ _WEIGHTS = np.array([1.0, 2.0, 2.0, 1.0]) / 6.0
 class SpringIntegrator:
     """Integrator of :class:`.Equations` by the classical fourth-order Runge-Kutta method.
 
-    Non-smooth parts are treated as follows:
-
-    - Friction slips only between substeps. This is exact while a motor does not reverse within
-      the substep.
-    - A motor at a stop or at its maximum speed does not exceed it during a substep.
-    - A position or speed that crosses a limit within a substep is set back to the limit at its
-      end.
+    Friction slips only between substeps. A motor that crosses a stop or its maximum speed in a
+    substep is set back at its end.
 
     Args:
         springs: Springs between motors and links.
@@ -37,13 +32,12 @@ class SpringIntegrator:
     Attributes:
         x: Positions of links and of both motors, (3, n) [rad]; a view of the state.
         v: Velocities of links and of both motors, (3, n) [rad/s]; a view of the state.
-        impulse: Integral of the torques on links since the caller last set it to zero, (n,)
-            [Nm s].
+        impulse: Integral of the torques on links, which the caller resets, (n,) [Nm s].
         state: Positions, velocities and impulses, (7n,).
-        loads: Spring torques on links, first and second motors, (3, n) [Nm]. They are those of
-            the last evaluation of the equations.
-        torques: Controller torques of links and both motors, then friction of both motors, (5, n)
-            [Nm]. They are those of the last evaluation of the equations.
+        loads: Spring torques on links, first and second motors at the last evaluation, (3, n)
+            [Nm].
+        torques: Controller torques of links and both motors, then friction of both motors, at the
+            last evaluation, (5, n) [Nm].
         change: Change of ``state`` in the last substep, (7n,).
 
     Thread: control.
@@ -85,12 +79,12 @@ class SpringIntegrator:
         self._not_held, self._is_at_limits = self._all_free, False
         self._n = n
         # Views of the elements that belong to motors, in four arrays.
-        self._theta, self._speed = self._of_motors(self._motion)
-        self._beyond_stop, self._too_fast = self._of_motors(self._excess)
+        self._theta, self._speed = self._motor_views(self._motion)
+        self._beyond_stop, self._too_fast = self._motor_views(self._excess)
         self._displacement, self._fastest = self.change[n : 3 * n], self._max[4 * n :]
         self._are_at = np.zeros((2, 6 * n), dtype=bool)
         self._is_top, self._is_bottom = self._are_at
-        self._tops, self._bottoms = map(self._of_motors, (self._is_top, self._is_bottom))
+        self._tops, self._bottoms = map(self._motor_views, (self._is_top, self._is_bottom))
 
     @property
     def rates(self) -> Vector:
@@ -98,26 +92,23 @@ class SpringIntegrator:
         return self._rate_rows[0]
 
     def evaluate(self) -> Vector:
-        """Compute loads, torques and friction at the current state; return its rates, (7n,)."""
+        """Evaluate the equations at the current state; return the rates of ``state``, (7n,)."""
         self._stage_motion[:] = self._motion
         self._evaluate(3)
         return self._rate_rows[3]
 
     def recheck_limits(self) -> None:
-        """Make the next step check all motors for stops and maximum speeds.
-
-        Call it after a change of ``state``.
-        """
+        """Check all motors for stops and maximum speeds in the next step."""
         self._free = self._all_free
 
     def start_step(self) -> None:
-        """Compute :attr:`rates` at the current state, and let friction slip."""
+        """Compute :attr:`rates` at the current state, and let friction anchors slip."""
         self._stage_motion[:] = self._motion
         self._evaluate(0)
         np.subtract(self._friction, self._raw_friction, out=self._slipped)
         np.add(self._memory, self._slipped, out=self._memory)
         if self._free is not None:
-            self._hold_at_limits()
+            self._stop_motors_at_limits()
 
     def advance(self, duration: float, substeps: int) -> None:
         """Integrate ``state`` over a duration [s] in a number of substeps."""
@@ -168,8 +159,7 @@ class SpringIntegrator:
         self._springs.load(self._q, self._theta_1, self._theta_2, self.loads)
         self._output_matrix.dot(self._causes, out=self._rate_rows[stage])
 
-    def _hold_at_limits(self) -> None:
-        """Set rates of motors at a limit to zero if they lead beyond the limit."""
+    def _stop_motors_at_limits(self) -> None:
         rates = self._motor_rates[0]
         np.greater_equal(self._motion, self._max, out=self._is_top)
         np.less_equal(self._motion, self._min, out=self._is_bottom)
@@ -184,12 +174,8 @@ class SpringIntegrator:
         rates *= self._not_held
         self._free = self._not_held if self._is_at_limits else None
 
-    def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return motor positions and motor velocities, (2n,) each, as views of an array.
-
-        Args:
-            motion: Values of all positions, then of all velocities, of links and motors, (6n,).
-        """
+    def _motor_views(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return views of motor positions and velocities, (2n,) each, in an array like (x, v)."""
         n = self._n
         return motion[n : 3 * n], motion[4 * n :]
 
@@ -205,8 +191,8 @@ HOLDING_TIME_CONSTANT = 0.02
 class QuasiStaticTerm:
     """Filtered accelerations of links without the effect of springs, (n,) each [rad/s^2].
 
-    Substeps do not know the current forces of contacts and joint friction. They use the filtered
-    effect of these forces in past steps, so that a link that leans on an object stays at rest.
+    Substeps use the filtered effect of contacts and joint friction in past steps, because the
+    current forces are unknown. A link that leans on an object then stays at rest.
 
     Attributes:
         acceleration: Filtered acceleration without springs, contacts and friction.
@@ -222,35 +208,41 @@ class QuasiStaticTerm:
 
     @classmethod
     def zero(cls, n_joints: int) -> QuasiStaticTerm:
-        """Return the filters of ``n_joints`` joints before their first step."""
+        """Return the filters of joints at zero acceleration, before their first step."""
         return cls(np.zeros(n_joints), np.zeros(n_joints), np.full(n_joints, np.nan))
 
     def copied(self) -> tuple[Vector, ...]:
         return self.acceleration.copy(), self.held.copy(), self.last.copy()
 
     def update(
-        self, dq: Vector, expected: Vector, rest: Vector, inner: Vector, duration: float
+        self,
+        dq: Vector,
+        expected_dq: Vector,
+        free_acceleration: Vector,
+        is_substepped: Vector,
+        duration: float,
     ) -> None:
         """Update the filters at the beginning of a step.
 
         Args:
             dq: Velocities at the beginning of the step, corrected as in :class:`.CompliantJoints`,
                 (n,) [rad/s].
-            expected: Velocities computed for the end of the last step, (n,) [rad/s].
-            rest: Accelerations without springs, contacts and friction, (n,) [rad/s^2].
-            inner: 1 for joints that move in substeps, 0 for joints that move in one step, (n,).
+            expected_dq: Velocities computed for the end of the last step, (n,) [rad/s].
+            free_acceleration: Accelerations without springs, contacts and friction, (n,)
+                [rad/s^2].
+            is_substepped: 1 for joints that move in substeps, 0 for all others, (n,).
             duration: Length of the step [s].
         """
         if math.isnan(self.last[0]):
-            self.acceleration[:] = rest
+            self.acceleration[:] = free_acceleration
         else:
-            kick = 0.5 * duration * inner * (rest - self.last)
-            result = (dq - expected - kick) / duration + self.held
+            kick = 0.5 * duration * is_substepped * (free_acceleration - self.last)
+            result = (dq - expected_dq - kick) / duration + self.held
             self.held += -math.expm1(-duration / HOLDING_TIME_CONSTANT) * (result - self.held)
             self.acceleration += -math.expm1(-duration / SLOW_TIME_CONSTANT) * (
-                rest - self.acceleration
+                free_acceleration - self.acceleration
             )
-        self.last[:] = rest
+        self.last[:] = free_acceleration
 
 
 SPRING_STEP_RATIO = 0.08
@@ -271,10 +263,10 @@ class StepPlan(NamedTuple):
 
     Attributes:
         substeps: Number of substeps.
-        spring_scale: Factor on spring torques; below 1 if the springs would be unstable with the
-            maximum number of substeps.
+        spring_scale: Factor on spring torques; below 1 if ``max_substeps`` is too few for
+            stability.
         damper_scale: Factor on torques of link controllers, and of dampers between motors and
-            links; below 1 if they would be unstable with the maximum number of substeps.
+            links; below 1 if ``max_substeps`` is too few for stability.
         accuracy_warning: Reason why the step is inaccurate; empty if it is accurate.
     """
 
@@ -330,7 +322,7 @@ def choose_substeps(
     motor_squares = (sigma * equations.inverse_inertia).ravel().tolist()
     square = max(reach.dot(sigma).tolist()) + max(motor_squares)
     if springs.moves_pivots and equations.inverse_inertia[1].any():
-        square = _with_pivots(square, springs, equations, x, reach)
+        square = _bound_with_pivots(square, springs, equations, x, reach)
     omega = math.sqrt(square)
     stable_rate = STABLE_STEP_RATIO * max_substeps / duration
     link_damping = own_damping * equations.elastic
@@ -376,19 +368,15 @@ def choose_substeps(
     return StepPlan(count, spring_scale, damper_scale, accuracy_warning)
 
 
-def _with_pivots(
-    square: float, springs: JointSprings, equations: Equations, x: Matrix, reach: Matrix
+def _bound_with_pivots(
+    bound_without_pivots: float,
+    springs: JointSprings,
+    equations: Equations,
+    x: Matrix,
+    absolute_compliance: Matrix,
 ) -> float:
-    """Return the squared frequency bound with the effect of motors that move pivots [1/s^2].
-
-    Args:
-        square: Squared frequency bound without this effect [1/s^2].
-        springs: Springs between motors and links.
-        equations: Equations of motors and controllers.
-        x: Positions of links and motors, (3, n) [rad].
-        reach: Absolute values of the inverse mass matrix, (n, n) [1/(kg m^2)].
-    """
+    """Return the squared frequency bound with the effect of pivot motors [1/s^2]."""
     first, second = equations.inverse_inertia
     own, mixed = springs.pivot_slopes(x[0], x[1:])
-    cross = np.abs(mixed) * np.sqrt(second * (reach.sum(axis=1) + first))
-    return float(max(square, *(np.abs(own) * second).tolist()) + max(cross.tolist()))
+    cross = np.abs(mixed) * np.sqrt(second * (absolute_compliance.sum(axis=1) + first))
+    return float(max(bound_without_pivots, *(np.abs(own) * second).tolist()) + max(cross.tolist()))

@@ -81,7 +81,7 @@ class Commands:
         """
         n, springs = self._springs.n_joints, self._springs
         numbers = finite_numbers("stiffness_preset", values, n)
-        self._refuse_beyond_presets("stiffness_preset", np.arange(n), numbers)
+        self._check_preset_range("stiffness_preset", np.arange(n), numbers)
         return np.where(springs.has_second, numbers, 0.0)
 
     def _checked(
@@ -111,30 +111,20 @@ class Commands:
                 f"{-MAX_COMMAND:g} to {MAX_COMMAND:g}"
             )
         if name == "stiffness_preset" or name == "reference_2":
-            self._refuse_beyond_presets(name, at, numbers)
+            self._check_preset_range(name, at, numbers)
             numbers = np.where(self._springs.has_second[at], numbers, 0.0)
         return name, at, numbers
 
-    def _refuse_beyond_presets(self, name: str, at: NDArray[np.intp], values: Vector) -> None:
-        """Reject a stiffness preset, or a reference of a pivot motor, outside the preset range.
-
-        Args:
-            name: Name of the command.
-            at: Indices of the commanded joints, (m,).
-            values: Commanded values, (m,).
-
-        Raises:
-            ActuatorRejected: If a value is out of range.
-        """
+    def _check_preset_range(self, name: str, joints: NDArray[np.intp], values: Vector) -> None:
         springs = self._springs
-        low, high = springs.preset_low[at], springs.preset_high[at]
-        bounded = springs.has_second[at]
+        low, high = springs.preset_low[joints], springs.preset_high[joints]
+        bounded = springs.has_second[joints]
         if name == "reference_2":
-            bounded = bounded & ~springs.is_antagonistic[at]
+            bounded = bounded & ~springs.is_antagonistic[joints]
         for index in np.flatnonzero(bounded & ((values < low) | (values > high))):
             raise ActuatorRejected(
-                f"{name} of joint {at[index] + 1}: got {values[index]:g}, allowed {low[index]:g} "
-                f"to {high[index]:g} {springs.preset_units[at[index]]}"
+                f"{name} of joint {joints[index] + 1}: got {values[index]:g}, allowed "
+                f"{low[index]:g} to {high[index]:g} {springs.preset_units[joints[index]]}"
             )
 
 
@@ -187,16 +177,16 @@ class Readings:
         return self.springs.n_joints
 
     def evaluate(self) -> None:
-        """Compute the values that :meth:`last_step` returns, for the current state."""
+        """Evaluate springs and controllers at the current state, for :meth:`last_step`."""
         self.flow.evaluate()
 
     def last_step(self) -> Matrix:
-        """Return the readings of all motors after the last step, without computing them again.
+        """Return the readings of all motors after the last step, without a new evaluation.
 
         Returns:
             References, positions, velocities, torques and spring loads, (10, n): of each quantity
-            one row for first and one for second motors. For motors without inertia, the torque
-            equals the load. For motors without a controller, the reference equals the position.
+            one row for first and one for second motors. Without inertia, the torque equals the
+            load. Without a controller, the reference equals the position.
         """
         flow, equations = self.flow, self.equations
         theta, load = flow.x[1:], equations.elastic * flow.loads[1:]
@@ -222,10 +212,7 @@ class Readings:
 
     @property
     def link_torque(self) -> Vector:
-        """Torques on links, (n,) [Nm]: of springs and dampers, or commanded ones at rigid joints.
-
-        Damper torques have the factor ``damper_scale`` of the last step; see :class:`.StepPlan`.
-        """
+        """Torques on links by springs and dampers; commanded ones at rigid joints, (n,) [Nm]."""
         if self.springs.are_damped:
             self.equations.set_damping(self._damper_scale * self.springs.damping(self.flow.x[1:]))
         self.equations.put_torques()
@@ -233,17 +220,14 @@ class Readings:
 
     @property
     def motor_torque(self) -> Matrix:
-        """Motor torques after saturation, (2, n) [Nm]; zero for motors without inertia.
-
-        The torque with which a motor presses on its stop is included.
-        """
+        """Motor torques after saturation, stop forces included, (2, n) [Nm]; 0 without inertia."""
         self.flow.evaluate()
         motor_torque: Matrix = self.flow.torques[1:3] * (self.equations.inverse_inertia > 0.0)
         return motor_torque
 
     @property
     def integrated(self) -> Matrix:
-        """Integral parts of the motor controllers' torques, (2, n) [Nm]."""
+        """Torques of the integral action of motor controllers, (2, n) [Nm]."""
         result: Matrix = self.equations.gains[1, 1:] * self.equations.memory[3:]
         return result
 
@@ -261,7 +245,7 @@ class Readings:
 
     @property
     def preset(self) -> Vector:
-        """Presets at the current motor positions, (n,) [rad or m]."""
+        """Stiffness presets at the current motor positions, (n,) [rad or m]."""
         return self.springs.preset_of(self.flow.x[1:])
 
     @property
@@ -309,7 +293,7 @@ def motors_for(
         springs: Springs of the joints.
         now: State before the mode change.
         modes: New modes.
-        preset: Stiffness presets for joints whose modes before the change have no springs, (n,).
+        preset: Stiffness presets for joints that were in a mode without springs, (n,).
 
     Returns:
         Positions and velocities of both motors, (2, n) each.
@@ -398,7 +382,7 @@ def reference_under_load(position: Vector, load: Vector, gain: Vector) -> Vector
 
     Args:
         position: Positions of links or motors, (n,) or (2, n) [rad].
-        load: Torques that the controllers have to exert, same shape [Nm].
+        load: Loads, same shape [Nm].
         gain: Proportional gains, same shape [Nm/rad].
     """
     return position + np.divide(load, gain, out=np.zeros_like(load + gain), where=gain > 0.0)

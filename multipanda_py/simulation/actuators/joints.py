@@ -29,15 +29,14 @@ from multipanda_py.state import Matrix, Vector
 def toolbox_step(flow: SpringIntegrator, duration: float) -> Vector:
     r"""Advance motors by one step with the integration scheme of Mengacci et al., 2021.
 
-    During the step, links do not move. Controllers and springs use the motor positions at its
-    beginning. Motors then move by
+    During the step links do not move, and controllers and springs use the initial motor positions:
 
     .. math::
         \dot\theta \leftarrow \dot\theta + h \ddot\theta, \qquad
         \theta \leftarrow \theta + h \dot\theta .
 
-    Unlike the scheme in the paper, this function limits motor speeds. It is only for comparisons:
-    this first-order scheme makes stiff springs gain or lose energy with steps of 1 ms.
+    Unlike the paper, it limits motor speeds. It is only for comparisons: with steps of 1 ms, stiff
+    springs gain or lose energy.
 
     Args:
         flow: Integrator with the state of links and motors.
@@ -80,10 +79,8 @@ class SpringEffect(NamedTuple):
     def position_correction(self, dq: Vector) -> Vector:
         r"""Return the correction of the joint positions after the world's step, (n,) [rad].
 
-        Without contacts and friction, the correction is :attr:`shift`. Let :math:`\Delta` be the
-        velocity change by contacts and friction in the step h. The correction is then
-        :math:`\mathtt{shift} - \tfrac h2 \Delta`, limited to values between zero and ``shift``.
-        Links that contacts or friction hold therefore do not move.
+        It is :math:`\mathtt{shift} - \tfrac h2 \Delta`, limited to values between zero and
+        ``shift``. :math:`\Delta` is the velocity change by contacts and friction in the step h.
 
         Args:
             dq: Joint velocities after the world's step, (n,) [rad/s].
@@ -118,15 +115,14 @@ class CompliantJoints(CommandedJoints):
     2. the motion under springs and :math:`\bar r` for the time h, with constant inertia,
     3. the same kick again.
 
-    The world then steps with the mean spring torque and moves links with their final velocity.
-    :meth:`SpringEffect.position_correction` corrects their positions.
+    The world then steps with the mean spring torque. :meth:`SpringEffect.position_correction`
+    corrects the positions of its links.
 
-    The second kick should use r at the end of the step, which is known only later. Before step k,
-    the program that steps the world must therefore add :math:`\tfrac h2 (r_k - r_{k-1})` to the
-    velocities of joints whose :attr:`is_substepped` is 1. Otherwise vibrations gain energy.
+    Before step k, the program that steps the world must add :math:`\tfrac h2 (r_k - r_{k-1})` to
+    the velocities of joints whose :attr:`is_substepped` is 1. Otherwise vibrations gain energy.
 
     Args:
-        actuators: Springs, with the joints that each drives, counted from 0.
+        actuators: Actuators, each with the indices of its joints.
         n_joints: Number of joints, n.
         motors: Motors of the joints; required in modes 4 to 6 of :class:`.OperationMode`.
         mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
@@ -171,8 +167,6 @@ class CompliantJoints(CommandedJoints):
         self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
     ) -> None:
         """Set links and motors to rest, with springs that exert given torques.
-
-        References of motor controllers are set such that the motors stay at their positions.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -289,12 +283,7 @@ class CompliantJoints(CommandedJoints):
             self.is_substepped = np.zeros(self.n_joints)
 
     def set_link_state(self, q: Vector, dq: Vector) -> None:
-        """Set angles and velocities of the links to those in the simulated world.
-
-        Args:
-            q: Link angles, (n,) [rad].
-            dq: Link velocities, (n,) [rad/s].
-        """
+        """Set link angles, (n,) [rad], and velocities, (n,) [rad/s], to those of the world."""
         self.flow.x[0], self.flow.v[0] = q, dq
 
     def save(self) -> Saved:
@@ -313,7 +302,7 @@ class CompliantJoints(CommandedJoints):
         )
 
     def restore(self, saved: Saved) -> None:
-        """Restore the result of :meth:`save`."""
+        """Restore a state from :meth:`save`."""
         self._take_modes(saved.modes)
         for name, values in saved.commands.items():
             self._commands.values[name][:] = values
@@ -322,5 +311,5 @@ class CompliantJoints(CommandedJoints):
         self._velocity[:], self._damper_scale = saved.slow[0], saved.damper_scale
         self._slow = QuasiStaticTerm(*(part.copy() for part in saved.slow[1:]))
         self.flow.recheck_limits()
-        self._apply()
+        self._send_commands()
         self.flow.loads[:], self.flow.torques[:] = saved.spring_outputs

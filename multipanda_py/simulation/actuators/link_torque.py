@@ -40,24 +40,19 @@ class MotorLimiter:
         \tau^\pm = \hat g \pm 0.9\, \tau_{max}\,
         \mathrm{clip}\!\left(\frac{0.8\, \dot q_{max} \mp \dot q}{0.7\, \dot q_{max}}, -1, 1\right)
 
-    Here :math:`\hat g` is the gravity torque, :math:`\tau_{max}` the torque limit and
-    :math:`\dot q_{max}` the maximum speed of the link. Springs brake links that are faster than
-    :math:`0.8\, \dot q_{max}`. Let :math:`\theta^\pm` be the motor positions at which springs
-    exert :math:`\tau^\pm`. The motor torque is limited to
+    Here :math:`\hat g` is the gravity torque, :math:`\tau_{max}` the torque limit and :math:`\dot
+    q_{max}` the maximum speed of the link. Let :math:`\theta^\pm` be the motor positions at which
+    springs exert :math:`\tau^\pm`. The motor torque is limited to
 
     .. math::
         u^\pm = \tau_{spring}^\pm + J \left(\omega^2 (\theta^\pm - \theta)
         - 2 \omega (\dot\theta - \dot q)\right) .
 
     Here :math:`\tau_{spring}^\pm` is the load of the motor at :math:`\theta^\pm`, J the motor
-    inertia and :math:`\omega` the bandwidth of the limiter.
-
-    If an actuator also has the damping d between motor and link, a second limit is
+    inertia and :math:`\omega` the bandwidth of the limiter. With the damping d between motor and
+    link, a second limit is
     :math:`\tau_{spring} + 2 \omega J (\dot q + (\tau^\pm - \tau) / d - \dot\theta)`. Here
     :math:`\tau` and :math:`\tau_{spring}` are the current spring torques on link and motor.
-
-    A motor with a position controller gets a reference with which the controller outputs the
-    limited torque.
 
     Args:
         joints: Compliant joints, m of them.
@@ -116,7 +111,7 @@ class MotorLimiter:
         if not (at.any() or self._was_limited):
             return
         aims, torques = joints.references, joints.motor_commands
-        result = self._limited(q, dq, self._window(dq, bounds), at, aims, torques)
+        result = self._limit_motors(q, dq, self._torque_window(dq, bounds), at, aims, torques)
         limited = ((result[0] != aims) | (result[1] != torques)).any(axis=0)
         is_limited = bool(limited.any())
         if is_limited or self._was_limited:
@@ -126,9 +121,9 @@ class MotorLimiter:
         self._free_cycles = np.where(limited, 0, self._free_cycles + 1)
 
     def newly_limited(self) -> list[int]:
-        """Return indices of joints whose motors have been limited for 0.1 s.
+        """Return indices of joints whose motors have been limited for :data:`NOTICE_DELAY`.
 
-        Each joint is returned once, and again only after 1 s in which its motors were not limited.
+        A joint is returned again after :data:`NOTICE_RESET_TIME` without a limit.
         """
         self._is_reported &= self._free_cycles < self._reset_cycles
         result = (self._limited_cycles >= self._notice_cycles) & ~self._is_reported
@@ -136,16 +131,11 @@ class MotorLimiter:
         joints: list[int] = np.flatnonzero(result).tolist()
         return joints
 
-    def _window(self, dq: Vector, bounds: Matrix) -> Matrix:
-        """Return minimum and maximum spring torques at given link velocities, (2, m) [Nm].
-
-        Args:
-            dq: Link velocities, (m,) [rad/s].
-            bounds: Minimum and maximum torques of links at rest, (2, m) [Nm].
-        """
+    def _torque_window(self, dq: Vector, bounds_at_rest: Matrix) -> Matrix:
+        """Return minimum and maximum spring torques at given link velocities, (2, m) [Nm]."""
         middle, reach = (
-            0.5 * (bounds[0] + bounds[1]),
-            0.5 * _LIMIT_FRACTION * (bounds[1] - bounds[0]),
+            0.5 * (bounds_at_rest[0] + bounds_at_rest[1]),
+            0.5 * _LIMIT_FRACTION * (bounds_at_rest[1] - bounds_at_rest[0]),
         )
         speed_ratio, width = dq / self._speed, _SLOWDOWN_FRACTIONS[1] - _SLOWDOWN_FRACTIONS[0]
         up = np.clip((_SLOWDOWN_FRACTIONS[1] - speed_ratio) / width, -1.0, 1.0)
@@ -153,20 +143,11 @@ class MotorLimiter:
         result: Matrix = np.array([middle - reach * down, middle + reach * up])
         return result
 
-    def _limited(
-        self, q: Vector, dq: Vector, window: Matrix, at: NDArray[np.bool_],
+    def _limit_motors(
+        self, q: Vector, dq: Vector, window: Matrix, limited_joints: NDArray[np.bool_],
         aims: Matrix, torques: Matrix,
     ) -> tuple[Matrix, Matrix]:  # fmt: skip
-        """Return motor references and torques that keep spring torques in a range, (2, m) each.
-
-        Args:
-            q: Link angles, (m,) [rad].
-            dq: Link velocities, (m,) [rad/s].
-            window: Minimum and maximum spring torques, (2, m) [Nm].
-            at: Mask of joints whose motors are limited, (m,).
-            aims: Motor references before the limit, (2, m) [rad or m].
-            torques: Motor torques before the limit, (2, m) [Nm or N].
-        """
+        """Return motor references and torques that keep spring torques in ``window``, (2, m)."""
         joints, springs, motors = self._joints, self._joints.springs, self._motors
         theta, rate = joints.theta, joints.dtheta
         own = joints.integrated - motors.d * rate
@@ -177,10 +158,10 @@ class MotorLimiter:
         predicted = theta + (self._damper * rate + motor_torque - loads) / self._spring
         torque = springs.torque(q, predicted).link
         damping = springs.damping(theta) if springs.are_damped else np.zeros_like(q)
-        near = at & ((torque < window[0]) | (torque > window[1]) | (damping > 0.0))
+        near = limited_joints & ((torque < window[0]) | (torque > window[1]) | (damping > 0.0))
         preset = springs.preset_of(theta)
         ranged = np.clip(preset, *self._preset_range)
-        near |= at & (np.abs(preset - ranged) > _PRESET_TOLERANCE)
+        near |= limited_joints & (np.abs(preset - ranged) > _PRESET_TOLERANCE)
         if not near.any():
             return aims, torques
         is_high = torque > 0.5 * (window[0] + window[1])
@@ -213,9 +194,6 @@ _NO_JOINTS = np.zeros(0, np.intp)
 def torque_mode(mode: OperationMode) -> OperationMode:
     """Return the mode in which a joint executes torques of effort controllets.
 
-    The result is ``link_torque`` for a mode without springs, ``motor_pid`` for a mode with motor
-    dynamics, and else ``spring_references``.
-
     Args:
         mode: Mode of the joint in the cell file.
     """
@@ -232,10 +210,9 @@ class LinkTorque:
         r = \theta^* + \frac{\tau_{motor}(\theta^*) + (D + D_{pid})\, \dot\theta^*}{P} .
 
     The first equation gives the motor positions :math:`\theta^*` at the stiffness preset, for the
-    joint angle in the middle of the cycle time T. The second equation gives the reference r of
-    motors with inertia J and PID controllers: r compensates the load :math:`\tau_{motor}` and the
-    damping. P, D and :math:`D_{pid}` are parameters of :class:`.Motors`. The motors still lag
-    behind :math:`\theta^*` by the time :math:`J / (D + D_{pid})`.
+    joint angle in the middle of the cycle time T. The second gives the reference r of motors with
+    inertia and PID controllers, under the load :math:`\tau_{motor}`. P, D and :math:`D_{pid}` are
+    parameters of :class:`.Motors`.
 
     Args:
         joints: Compliant joints, m of them; :meth:`start` sets their modes.
@@ -308,14 +285,14 @@ class LinkTorque:
         return result
 
     def beyond_stops(self, q: Vector, torque: Vector) -> dict[int, tuple[float, float, float]]:
-        """Return joints whose motors would need positions beyond a stop to exert ``torque``.
+        """Return the joints whose motors would need positions beyond a stop to exert ``torque``.
 
         Args:
             q: Link angles, (m,) [rad].
             torque: Torques on links, (m,) [Nm].
 
         Returns:
-            Required motor position and both stops, by joint [rad or m].
+            Required motor position, lower and upper stop [rad or m], by joint.
         """
         if self._motors is None:
             return {}
@@ -353,7 +330,7 @@ class LinkTorque:
         self.command(q, np.zeros_like(q), torque)
 
     def stiffness(self, q: Vector, torque: Vector) -> Vector:
-        """Return the largest of the spring stiffnesses at zero, ``torque`` and ``-torque``.
+        """Return the maximum spring stiffness at link torques 0, ``torque`` and ``-torque``.
 
         Args:
             q: Link angles, (m,) [rad].
@@ -381,7 +358,7 @@ class LinkTorque:
         """Command torques on links, and send actuator commands to joints that have one.
 
         Joints with an actuator command ignore ``torque``, except in mode ``link_torque``. Inputs
-        that are not finite, as after divergence of the simulation, change nothing.
+        that are not finite change nothing.
 
         Args:
             q: Link angles, (m,) [rad].
@@ -394,7 +371,7 @@ class LinkTorque:
         if not math.isfinite(sum((q + dq + torque).tolist())):
             return
         if command is not None:
-            self._apply_commands(q, dq, command, bounds)
+            self._apply_actuator_commands(q, dq, command, bounds)
         self._exert(q, dq, torque)
         if (
             self.limiter is not None
@@ -402,7 +379,8 @@ class LinkTorque:
             and self.command_dispatcher.any_commanded
         ):
             actuator_commanded = (
-                self.command_dispatcher.actuator_commanded & ~self.command_dispatcher.direct
+                self.command_dispatcher.actuator_commanded
+                & ~self.command_dispatcher.in_link_torque_mode
             )
             self.limiter.apply(q + 0.5 * self._period * dq, dq, bounds, actuator_commanded)
 
@@ -428,15 +406,10 @@ class LinkTorque:
             motors = motors + self._offset_per_load * loads + self._offset_per_speed * rate
         joints.set_references(motors, sprung)
 
-    def _apply_commands(
-        self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None
+    def _apply_actuator_commands(
+        self, q: Vector, dq: Vector, actuator_commands: Matrix, torque_bounds: Matrix | None
     ) -> None:
-        """Send actuator commands to the joints.
-
-        Joints whose actuator command has ended resume torque control. Arguments are those of
-        :meth:`.ActuatorCommandDispatcher.receive`.
-        """
-        resumed = self.command_dispatcher.receive(q, dq, command, bounds)
+        resumed = self.command_dispatcher.receive(q, dq, actuator_commands, torque_bounds)
         if resumed is None:
             return
         if len(resumed):
@@ -447,7 +420,7 @@ class LinkTorque:
     def _update_active_joints(self) -> None:
         actuator_commanded, direct = (
             self.command_dispatcher.actuator_commanded,
-            self.command_dispatcher.direct,
+            self.command_dispatcher.in_link_torque_mode,
         )
         has_springs = np.array([not mode.is_rigid for mode in self._modes])
         rigid, sprung = (

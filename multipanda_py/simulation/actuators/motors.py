@@ -21,17 +21,16 @@ _DIVIDED_BY_RADIUS = ("max_torque", "friction")
 
 @dataclass(frozen=True, eq=False)
 class Motors:
-    r"""Two motors per joint with PID controllers, (2, n) each.
+    r"""Two motors per joint with PID controllers: rows first and second motors, (2, n) each.
 
     .. math::
         J \ddot\theta = \mathrm{sat}(\tau_m) - \tau_{spring} - \tau_f - D \dot\theta, \qquad
         \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta .
 
-    Here :math:`\theta` is the motor angle, :math:`\theta^*` its reference and :math:`\tau_f` the
-    friction. sat limits to ``max_torque``. Values are on the joint side of the gear. The first row
-    of each array has the first motors, the second row the second motors. Values of second motors
-    that do not exist are ignored. For a second motor that moves a pivot, replace kg m^2 by kg, Nm
-    by N and rad by m.
+    Here :math:`\theta` is the motor angle on the joint side of the gear, :math:`\theta^*` its
+    reference and :math:`\tau_f` the friction. sat limits to ``max_torque``. Values of missing
+    second motors are ignored. For a second motor that moves a pivot, replace kg m^2 by kg, Nm by
+    N and rad by m.
 
     Attributes:
         inertia: Inertia J [kg m^2].
@@ -77,18 +76,17 @@ class Motors:
         d: ArrayLike = 4.5,
         pinion: float = PINION_RADIUS,
     ) -> Motors:
-        """Build motors of actuators from values for a rotary motor.
+        """Build motors from values for a rotary motor; defaults of Mengacci et al., 2021.
 
-        A value is one number for all motors, (n,) with one number per joint, or (2, n). Defaults
-        are those of Mengacci et al., 2021.
+        A value is one number for all motors, (n,) with one number per joint, or (2, n).
 
         A second motor that moves a pivot acts through a pinion of radius r. Its inertia, damping,
         stiffness and gains are the given values divided by :math:`r^2`, its torques those divided
-        by r. Its maximum speed is the given one times r. Its stops are the ends of the preset
+        by r, and its maximum speed the given one times r. Its stops are the ends of the preset
         range.
 
         Args:
-            actuators: Actuators with their joints, as :class:`.CompliantJoints` takes them.
+            actuators: Actuators, each with the indices of its joints.
             inertia: Inertia J [kg m^2].
             damping: Viscous damping D [Nm s/rad].
             max_torque: Maximum torque [Nm].
@@ -128,11 +126,7 @@ class Motors:
         return cls(**values)
 
     def __post_init__(self) -> None:
-        """Check the values of all parameters.
-
-        Raises:
-            ActuatorRejected: If a value is invalid.
-        """
+        """Raise ``ActuatorRejected`` for an invalid parameter."""
         shape = np.shape(self.inertia)
         for field in fields(self):
             name, value = field.name, getattr(self, field.name)
@@ -206,7 +200,7 @@ class LinkPid:
         """
         n_joints, result = whole_number("joints", n_joints), {}
         for name, value in (("p", p), ("i", i), ("d", d), ("max_torque", max_torque)):
-            result[name] = _rows(f"link_pid.{name}", value, (n_joints,))
+            result[name] = _broadcast(f"link_pid.{name}", value, (n_joints,))
             max_value = np.inf if name == "max_torque" else np.finfo(float).max
             if not ((result[name] >= 0.0) & (result[name] <= max_value)).all():
                 raise ActuatorRejected(f"link_pid.{name}: got {value!r:.60}, allowed 0 or more")
@@ -214,20 +208,10 @@ class LinkPid:
 
 
 def _two_rows(name: str, value: ArrayLike, n_joints: int) -> Matrix:
-    return _rows(f"motors.{name}", value, (2, n_joints))
+    return _broadcast(f"motors.{name}", value, (2, n_joints))
 
 
-def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Matrix:
-    """Return a value as an array of a given shape, in which one number or one row is repeated.
-
-    Args:
-        name: Name of the parameter, for error messages.
-        value: One number, one row of numbers, or an array of the shape.
-        shape: Shape of the result.
-
-    Raises:
-        ActuatorRejected: If the value does not fit the shape.
-    """
+def _broadcast(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Matrix:
     try:
         numbers = np.asarray(value, dtype=np.float64)
         if numbers.shape not in ((), shape[-1:], shape):

@@ -39,10 +39,8 @@ class SavedSprings:
 class CompliantWorld:
     """Coupled simulation of MuJoCo and the springs of all compliant arms.
 
-    Springs and motors can be much faster than a step of MuJoCo, so they take smaller substeps:
-    see :class:`.CompliantJoints`. MuJoCo's motors exert the mean spring torque. After each step,
-    joint positions are corrected to those that the substeps have reached, unless contacts or
-    friction hold the links.
+    Springs and motors take substeps of a MuJoCo step: see :class:`.CompliantJoints`. MuJoCo's
+    motors exert the mean spring torque.
 
     Args:
         model: MuJoCo model of the scene.
@@ -100,8 +98,7 @@ class CompliantWorld:
         """Set all motors to rest at the positions at which springs carry the weight of the arms.
 
         Raises:
-            BackendError: If springs cannot carry the weight, or motors would be beyond their
-                stops.
+            BackendError: If springs or motors cannot carry the weight.
         """
         q, desired = self._qpos[self._positions], self._desired_torques()
         exerted = self.drive.limited_torque(q, desired)
@@ -125,7 +122,7 @@ class CompliantWorld:
         self.write_state()
 
     def max_stiffness(self) -> Vector:
-        """Return the largest stiffness of springs at zero and maximum torque, (n,) [Nm/rad]."""
+        """Return the maximum spring stiffness at zero and maximum link torque, (n,) [Nm/rad]."""
         max_torque = np.concatenate([arm.torque_limit for arm in self._arms])
         return self.drive.stiffness(self._qpos[self._positions], max_torque)
 
@@ -136,17 +133,14 @@ class CompliantWorld:
         return compliance
 
     def command(self) -> None:
-        """Send desired torques and actuator commands to the motors, and apply external torques.
-
-        External torques are the fourth row of :attr:`.ActuatorState.command`.
-        """
+        """Send desired torques and actuator commands to the motors; apply external torques."""
         command = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
         q, dq = self._qpos[self._positions], self._qvel[self.dofs]
         carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
         np.subtract(carried, self._max_torque, out=self._bounds[0])
         np.add(carried, self._max_torque, out=self._bounds[1])
         self.drive.command(q, dq, self._desired_torques(), command[:3], self._bounds)
-        push = command[3]
+        push = command[3]  # External joint torques, (n,) [Nm].
         # ``qfrc_applied`` may contain forces of other sources, so only the change is added.
         if push.tobytes() != self._push.tobytes():
             self._data.qfrc_applied[self.dofs] += push - self._push
@@ -154,7 +148,7 @@ class CompliantWorld:
 
     def rejected_commands(self) -> list[tuple[str, str]]:
         """Return name of the arm and reason for each command rejected since the last call."""
-        refused = self.drive.command_dispatcher.refused
+        refused = self.drive.command_dispatcher.rejections
         refusals = [
             (self._arms[self._owner[joint]].name, reason) for joint, reason in refused.items()
         ]
@@ -162,11 +156,13 @@ class CompliantWorld:
         return refusals
 
     def new_notices(self) -> list[str]:
-        """Return new messages for the user: lost accuracy, limited motors, commands beyond a stop.
-
-        Accuracy messages that differ only in their numbers are returned once.
-        """
-        joints, stopped, notices = self.joints, self.drive.command_dispatcher.stopped, list[str]()
+        """Return new messages for the user: inaccuracy, limited motors, commands beyond stops."""
+        joints, stopped, notices = (
+            self.joints,
+            self.drive.command_dispatcher.newly_beyond_stops,
+            list[str](),
+        )
+        # Accuracy messages that differ only in their numbers are returned once.
         kind = _NUMBER.sub("", joints.accuracy_warning)
         if kind and kind not in self._reported:
             self._reported.add(kind)
@@ -201,8 +197,6 @@ class CompliantWorld:
     def step(self, steps: int) -> None:
         """Advance MuJoCo and all springs by a number of MuJoCo steps.
 
-        Rigid joints keep their values in ``ctrl``.
-
         Raises:
             BackendError: If spring torques are not finite.
         """
@@ -228,17 +222,16 @@ class CompliantWorld:
             push = self.joints.advance(q, dq, rest, compliance, duration, self._damping)
             self._ctrl[self._motors] = push.torque
             if self.drive.command_dispatcher.any_commanded:
-                self._check_overload(push.torque)
+                self._reject_overloads(push.torque)
             mujoco.mj_step2(model, data)
             self._qpos[self._positions] += push.position_correction(self._qvel[dofs])
 
-    def _check_overload(self, torque: Vector) -> None:
-        """Reject the commands of joints whose spring torques exceed the limits of the links."""
+    def _reject_overloads(self, torque: Vector) -> None:
         low, high = self._bounds
         requested = self.drive.command_dispatcher
         beyond = requested.actuator_commanded & ~((low <= torque) & (torque <= high))
         for joint in np.flatnonzero(beyond).tolist():
-            requested.refused.setdefault(joint, (
+            requested.rejections.setdefault(joint, (
                 f"springs exert {torque[joint]:.4g} Nm on a link, allowed {low[joint]:.4g} to "
                 f"{high[joint]:.4g} Nm"
             ))  # fmt: skip
@@ -249,7 +242,7 @@ class CompliantWorld:
         return SavedSprings(self.joints.save(), self.drive.save(), kicks, self._push.copy())
 
     def load(self, saved: SavedSprings) -> None:
-        """Restore the result of :meth:`save`."""
+        """Restore a state from :meth:`save`."""
         self.joints.restore(saved.joints)
         self.drive.restore(saved.drive)
         self._push = saved.push.copy()
@@ -269,10 +262,9 @@ MAX_STEPS = 8
 def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
     r"""Return the number of MuJoCo steps per cycle, and a warning per arm with too stiff springs.
 
-    A step is no longer than :data:`STEP_FRACTION` divided by the angular frequency of the springs.
-    Springs are too stiff if they need more than :data:`MAX_STEPS` steps. An upper bound of the
-    squared frequency is the largest element of :math:`|C| \sigma`. Here C is the inverse mass
-    matrix at the start, and :math:`\sigma` the vector of :meth:`CompliantWorld.max_stiffness`.
+    A step lasts at most :data:`STEP_FRACTION` divided by the angular frequency of the springs. The
+    square of this frequency is at most the largest element of :math:`|C| \sigma`. Here C is the
+    inverse mass matrix, and :math:`\sigma` is from :meth:`CompliantWorld.max_stiffness`.
 
     Args:
         world: Compliant arms at their start, with the mass matrix computed.

@@ -38,7 +38,7 @@ class CommandedJoints(Readings):
     """Motors and springs of n joints, with the commands of their operation modes.
 
     Args:
-        actuators: Springs, with the joints that each drives, counted from 0.
+        actuators: Actuators, each with the indices of its joints.
         n_joints: Number of joints, n.
         motors: Motors of the joints; required in modes 4 to 6 of :class:`.OperationMode`.
         mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
@@ -48,8 +48,8 @@ class CommandedJoints(Readings):
     Attributes:
         modes: Operation mode of every joint.
         mode_numbers: Numbers of the modes, (n,).
-        is_substepped: 1 for joints that springs or link controllers move in substeps, 0 for joints
-            in mode ``link_torque``, which move with the step of the simulated world, (n,).
+        is_substepped: 0 for joints in mode ``link_torque``, which move with the step of the
+            simulated world; 1 for all others, which move in substeps, (n,).
         n_limited: Number of commands that were limited to what springs and motors can execute.
 
     Raises:
@@ -116,16 +116,13 @@ class CommandedJoints(Readings):
     def set_mode(self, mode: ModeName, joints: Sequence[int] | None = None) -> None:
         """Change the operation mode of joints without a jump of the link torque.
 
-        The commands of the new mode are set such that they reproduce the current torque.
-
         Args:
             mode: Operation mode, its number or its name.
-            joints: Indices of the joints, counted from 0; all by default.
+            joints: Indices of the joints; all by default.
 
         Raises:
-            ActuatorRejected: If the mode does not exist, if it needs motor parameters that were
-                not given, or if springs cannot exert the current link torque. Modes then stay, and
-                ``rejected`` increases.
+            ActuatorRejected: If the mode does not exist or lacks motor parameters, or if springs
+                cannot exert the current link torque. Modes then stay, and ``rejected`` increases.
         """
         try:
             new, at = OperationMode.from_value(mode), joints_of(joints, self.n_joints)
@@ -147,7 +144,7 @@ class CommandedJoints(Readings):
                 ``equilibrium_position``, ``stiffness_preset``, ``motor_1_command`` or
                 ``motor_2_command``.
             values: One number, or one per joint [Nm, rad or m].
-            joints: Indices of the joints, counted from 0; all by default.
+            joints: Indices of the joints; all by default.
 
         Raises:
             ActuatorRejected: If the mode of a joint does not accept the command, or a value is not
@@ -156,22 +153,21 @@ class CommandedJoints(Readings):
         name, at = self._commands.receive(name, values, joints, self.modes)
         if name == "stiffness_preset":
             self._preset[at] = self._commands.values[name][at]
-        self._apply()
+        self._send_commands()
 
     def set_references(self, references: Matrix, joints: Sequence[int]) -> None:
         """Set motor references without checks, for control loops that compute them in each cycle.
 
-        A reference can be beyond a stop or the preset range: a proportional controller that holds
-        a load needs a position error. Motors do not move beyond their stops.
+        References beyond a stop or the preset range are allowed; motors do not exceed stops.
 
         Args:
             references: References of both motors, (2, n) [rad, or m for a pivot].
-            joints: Indices of the joints to command, counted from 0.
+            joints: Indices of the joints to command.
         """
         values, second = self._commands.values, references[1] * self.springs.has_second
         values["reference_1"][joints] = references[0, joints]
         values["reference_2"][joints] = second[joints]
-        self._apply()
+        self._send_commands()
 
     def commanded(self, name: str) -> Vector:
         """Return the last valid values of a command, such as ``reference_1``, (n,)."""
@@ -181,8 +177,7 @@ class CommandedJoints(Readings):
         """Return the motors whose commanded position is beyond a stop.
 
         Returns:
-            Commanded position, lower and upper stop [rad or m], by joint and motor, both counted
-            from 0.
+            Commanded position, lower and upper stop [rad or m], by indices of joint and motor.
         """
         if self._motors is None:
             return {}
@@ -218,13 +213,12 @@ class CommandedJoints(Readings):
         """
         self._aim[1:] = aims
         self._direct[1:] = self._drives * torques
-        self._send()
+        self._send_to_motors()
 
     def command_link_torque(self, torque: ArrayLike, preset: ArrayLike | None = None) -> None:
         """Command the torques that springs exert on links, such as those of an effort controllet.
 
-        Each motor gets the reference at which its spring exerts the torque at the current joint
-        angle. Torques that springs cannot exert are limited and counted in ``n_limited``.
+        Torques that springs cannot exert are limited and counted in ``n_limited``.
 
         Args:
             torque: Desired torques on links, (n,) [Nm].
@@ -236,12 +230,12 @@ class CommandedJoints(Readings):
         """
         try:
             desired = finite_numbers("torque", torque, self.n_joints)
-            chosen = self._chosen_preset(preset)
+            chosen = self._preset_for_torque(preset)
         except ActuatorRejected:
             self._commands.rejected += 1
             raise
         q = self.flow.x[0]
-        equilibrium = self._equilibrium_for_torque(q, desired, chosen)
+        equilibrium = self._nearest_equilibrium(q, desired, chosen)
         commands, exerted = commands_for_torque(
             self.springs, self.modes, q, desired, chosen, equilibrium, self.equations.gains[0, 1:]
         )
@@ -250,7 +244,7 @@ class CommandedJoints(Readings):
         )
         for name, values in commands.items():
             self._commands.values[name][:] = values
-        self._apply()
+        self._send_commands()
 
     def references_for(
         self, torque: Vector, preset: Vector | None = None, q: Vector | None = None
@@ -269,31 +263,23 @@ class CommandedJoints(Readings):
         """
         chosen = self._preset if preset is None else preset
         at = self.flow.x[0] if q is None else q
-        return self.springs.references(self._equilibrium_for_torque(at, torque, chosen), chosen)
+        return self.springs.references(self._nearest_equilibrium(at, torque, chosen), chosen)
 
-    def _equilibrium_for_torque(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
-        """Return the equilibrium angles at which springs come nearest to ``torque`` [rad]."""
+    def _nearest_equilibrium(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
+        """Return equilibrium angles at which springs come nearest to ``torque``, (n,) [rad]."""
         start = q + self._deflection
         equilibrium = self.springs.nearest_equilibrium(q, torque, preset, start)
         self._deflection = equilibrium - q
         return equilibrium
 
-    def _chosen_preset(self, preset: ArrayLike | None) -> Vector:
-        """Return the stiffness presets for commanded link torques, and store new ones.
-
-        Args:
-            preset: New presets, one number or (n,); None: the stored presets.
-
-        Raises:
-            ActuatorRejected: If a preset is out of range, or a joint is in mode ``link_pid``.
-        """
+    def _preset_for_torque(self, new_preset: ArrayLike | None) -> Vector:
         if OperationMode.LINK_PID in self.modes:
             raise ActuatorRejected(
                 f"torque: joint {self.modes.index(OperationMode.LINK_PID) + 1} is in mode 1 "
                 "(link_pid), which takes link_command. Change the mode first"
             )
-        if preset is not None:
-            self._preset = self._commands.presets(preset)
+        if new_preset is not None:
+            self._preset = self._commands.presets(new_preset)
         return self._preset
 
     def _refuse_without_motors(self, modes: Sequence[OperationMode]) -> None:
@@ -327,25 +313,14 @@ class CommandedJoints(Readings):
     def _change_modes(
         self,
         modes: Sequence[OperationMode],
-        at: NDArray[np.intp],
-        torque: Vector,
+        changed_joints: NDArray[np.intp],
+        link_torque: Vector,
         from_rest: bool = False,
     ) -> None:
-        """Change the modes of some joints, and keep the torques on links.
-
-        Args:
-            modes: Modes of all joints after the change.
-            at: Indices of the joints whose mode changes.
-            torque: Torques on links to keep, (n,) [Nm].
-            from_rest: True if the joints start at rest and have no previous mode.
-
-        Raises:
-            ActuatorRejected: If springs or controllers cannot exert the torques; nothing changes.
-        """
         flow, equations, springs = self.flow, self.equations, self.springs
         flow.evaluate()
         now = JointSnapshot(
-            flow.x[0], flow.v[0], flow.x[1:], flow.v[1:], torque, flow.torques[1:3].copy(),
+            flow.x[0], flow.v[0], flow.x[1:], flow.v[1:], link_torque, flow.torques[1:3].copy(),
             equations.aim[1:].copy(), None if from_rest else self.modes,
         )  # fmt: skip
         before, memory = self.modes, equations.memory
@@ -358,18 +333,22 @@ class CommandedJoints(Readings):
             equations.memory = memory
             raise
         for name, values in commands.items():
-            self._commands.values[name][at] = values[at]
-        flow.x[1:, at], flow.v[1:, at] = theta[:, at], dtheta[:, at]
-        sticks = [j for j in at if from_rest or not before[j].has_motors]
+            self._commands.values[name][changed_joints] = values[changed_joints]
+        flow.x[1:, changed_joints], flow.v[1:, changed_joints] = (
+            theta[:, changed_joints],
+            dtheta[:, changed_joints],
+        )
+        sticks = [j for j in changed_joints if from_rest or not before[j].has_motors]
         clears = [
-            j for j in at if from_rest or not (before[j].has_motor_pid and modes[j].has_motor_pid)
+            j
+            for j in changed_joints
+            if from_rest or not (before[j].has_motor_pid and modes[j].has_motor_pid)
         ]
         equations.reset_memory(flow.x[1:], sticks, clears)
         flow.recheck_limits()
-        self._apply()
+        self._send_commands()
 
-    def _apply(self) -> None:
-        """Convert the commands of all joints to motor references and torques, and apply these."""
+    def _send_commands(self) -> None:
         values, springs = self._commands.values, self.springs
         aim, torque = self._aim, self._direct
         aim[0], aim[1], aim[2] = (
@@ -384,13 +363,9 @@ class CommandedJoints(Readings):
             torque[0] = self._links * values["torque_command"]
             torque[1:] = values["motor_1_command"], values["motor_2_command"]
             torque[1:] *= self._drives
-        self._send()
+        self._send_to_motors()
 
-    def _send(self) -> None:
-        """Move motors without dynamics to their references, and set the references of controllers.
-
-        Motors without dynamics do not move beyond their stops.
-        """
+    def _send_to_motors(self) -> None:
         flow, aim = self.flow, self._aim
         if self._stands:
             reached, ideal = aim[1:, self._ideal], self._ideal
@@ -399,6 +374,7 @@ class CommandedJoints(Readings):
                     self._motors.min_position[:, ideal],
                     self._motors.max_position[:, ideal],
                 )
+                # Motors without dynamics do not move beyond their stops.
                 self.n_limited += bool(((reached < low) | (reached > high)).any())
                 reached = np.minimum(np.maximum(reached, low), high)
             flow.x[1:, ideal] = reached

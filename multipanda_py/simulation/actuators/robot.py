@@ -37,9 +37,8 @@ class CompliantRobot:
     """Simulation of a MuJoCo model with springs and motors at some of its joints.
 
     It is meant for studies in a notebook, faster than real time. Contacts, damping and the
-    actuators of the model work as in MuJoCo. :func:`.let_friction_stick` changes the parameters of
-    dry friction, so that joints at rest do not creep. A joint moves by at most half a revolution
-    per step; a larger motion is limited, with a warning.
+    actuators of the model work as in MuJoCo. A joint moves by at most :data:`MAX_STEP_MOTION` per
+    step; a larger motion is limited, with a warning.
 
     Args:
         model: MuJoCo model, with an Euler or implicit integrator.
@@ -48,7 +47,8 @@ class CompliantRobot:
         step: Length of a step [s]; None: that of the model. Motors and springs take substeps.
 
     Attributes:
-        model: Given model, with step length and friction parameters changed.
+        model: Given model, with step length and friction parameters (:func:`.let_friction_stick`)
+            changed.
         external_torque: External torques on the compliant joints, (n,) [Nm]; writable.
 
     Raises:
@@ -189,18 +189,13 @@ class CompliantRobot:
             self._has_warned = True
             warnings.warn(self.joints.accuracy_warning, RuntimeWarning, stacklevel=2)
 
-    def _limit_motion(self, start: Vector) -> None:
-        """Limit the motion of each joint in a step to :data:`MAX_STEP_MOTION`.
-
-        Args:
-            start: Joint positions at the beginning of the step, (n,) [rad or m].
-        """
+    def _limit_motion(self, q_before_step: Vector) -> None:
         h = self.model.opt.timestep
-        displacement, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
+        displacement, speed = self._qpos[self._positions] - q_before_step, self._qvel[self._dofs]
         moved = max(map(abs, [*displacement.tolist(), *(h * speed).tolist()]))
         if moved <= MAX_STEP_MOTION:
             return
-        self._qpos[self._positions] = start + np.clip(
+        self._qpos[self._positions] = q_before_step + np.clip(
             displacement, -MAX_STEP_MOTION, MAX_STEP_MOTION
         )
         self._qvel[self._dofs] = np.clip(speed, -MAX_STEP_MOTION / h, MAX_STEP_MOTION / h)
@@ -214,7 +209,6 @@ def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> floa
     r"""Return a suitable step length for the springs of a robot at its current state [s].
 
     It is :math:`1/(2 \omega)` with the angular frequency :math:`\omega` of the fastest spring.
-    Longer steps could resonate with motions of the links.
 
     Args:
         robot: Robot at the state of interest.
@@ -225,11 +219,7 @@ def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> floa
 
 
 def _joint_addresses(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Indices, _Indices]:
-    """Return the indices of joints in MuJoCo's positions and velocities.
-
-    Raises:
-        ActuatorRejected: If a joint does not exist, or has more than one degree of freedom.
-    """
+    """Return the indices of joints in ``qpos`` and in ``qvel``."""
     known = [model.joint(at).name for at in range(model.njnt)]
     for name in names:
         if name not in known:
@@ -239,13 +229,12 @@ def _joint_addresses(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Indi
             raise ActuatorRejected(f"joint {name!r}: got {kind.name}, allowed a hinge or a slide")
     at = [model.joint(name) for name in names]
     return (
-        _row([int(joint.qposadr[0]) for joint in at]),
-        _row([int(joint.dofadr[0]) for joint in at]),
+        _slice_if_consecutive([int(joint.qposadr[0]) for joint in at]),
+        _slice_if_consecutive([int(joint.dofadr[0]) for joint in at]),
     )
 
 
-def _row(indices: list[int]) -> slice | NDArray[np.intp]:
-    """Return consecutive indices as a slice, for faster indexing; other indices as an array."""
+def _slice_if_consecutive(indices: list[int]) -> slice | NDArray[np.intp]:
     if indices == list(range(indices[0], indices[0] + len(indices))):
         return slice(indices[0], indices[0] + len(indices))
     return np.array(indices)

@@ -52,20 +52,20 @@ class JointSprings:
         if len(self._groups) == 1 and (self._groups[0][1] == np.arange(n_joints)).all():
             self._single_actuator = self._groups[0][0]
         ones = np.ones(n_joints)
-        self.is_antagonistic: NDArray[np.bool_] = self._each(
+        self.is_antagonistic: NDArray[np.bool_] = self._each_group(
             lambda of, at: of.is_antagonistic * ones[at]
         ).astype(bool)
         self._all_antagonistic = bool(self.is_antagonistic.all())
-        self.has_second: NDArray[np.bool_] = self._each(
+        self.has_second: NDArray[np.bool_] = self._each_group(
             lambda of, at: bool(of.preset_unit) * ones[at]
         ).astype(bool)
-        self.preset_low = self._each(lambda of, at: of.preset_low)
-        self.preset_high = self._each(lambda of, at: of.preset_high)
+        self.preset_low = self._each_group(lambda of, at: of.preset_low)
+        self.preset_high = self._each_group(lambda of, at: of.preset_high)
         units = {joint: actuator.preset_unit for actuator, at in self._groups for joint in at}
         self.preset_units = tuple(units[joint] for joint in range(n_joints))
         self._pivots = self.has_second & ~self.is_antagonistic
         self.moves_pivots = bool(self._pivots.any())
-        self._max_deflection = 0.999999 * self._each(lambda of, at: of.of["max_deflection"])
+        self._max_deflection = 0.999999 * self._each_group(lambda of, at: of.of["max_deflection"])
         self._coupled = any(of.is_coupled for of, _ in self._groups)
         self.are_damped = any(
             type(of).damping is not Actuator.damping
@@ -90,7 +90,7 @@ class JointSprings:
                 torque = actuator.elastic_torque(q[at], theta_1[at], theta_2[at])
                 out[0, at], out[1, at], out[2, at] = torque
         if self._coupled:
-            between = self._each(lambda of, at: of.coupling_torque(theta_1[at], theta_2[at]))
+            between = self._each_group(lambda of, at: of.coupling_torque(theta_1[at], theta_2[at]))
             out[1] += between
             out[2] -= between
 
@@ -106,13 +106,14 @@ class JointSprings:
         return ElasticTorque(*torque)
 
     def stiffness(self, q: Vector, theta: Matrix) -> Vector:
-        return self._each(lambda of, at: of.link_stiffness(q[at], theta[0][at], theta[1][at]))
+        return self._each_group(
+            lambda of, at: of.link_stiffness(q[at], theta[0][at], theta[1][at])
+        )
 
     def largest_stiffness(self, q: Vector, theta: Matrix) -> Vector:
         """Return an upper bound of the spring stiffness at the links, (n,) [Nm/rad].
 
-        A spring beyond its maximum deflection has zero stiffness. For such a spring, the result is
-        the stiffness at the maximum deflection.
+        For a spring beyond its maximum deflection, it is the stiffness at this deflection.
 
         Args:
             q: Link angles, (n,) [rad].
@@ -146,7 +147,7 @@ class JointSprings:
         return (after.motor_2 - before.motor_2) * per, (after.link - before.link) * per
 
     def damping(self, theta: Matrix) -> Vector:
-        return self._each(lambda of, at: of.damping(theta[0][at], theta[1][at]))
+        return self._each_group(lambda of, at: of.damping(theta[0][at], theta[1][at]))
 
     def references(self, equilibrium: Vector, preset: Vector) -> Matrix:
         """Return the motor positions for equilibrium angles and presets, (2, n).
@@ -167,15 +168,15 @@ class JointSprings:
             preset: Stiffness presets, (n,).
             motors: Maximum torques of first and second motors, (2, n) [Nm, or N for a pivot].
         """
-        return self._each(lambda of, at: of.torque_limit(preset[at], motors[:, at]))
+        return self._each_group(lambda of, at: of.torque_limit(preset[at], motors[:, at]))
 
     def equilibrium_of(self, theta: Matrix) -> Vector:
         """Return the equilibrium angles at motor positions, (n,) [rad]."""
-        return self._each(lambda of, at: of.equilibrium_of(theta[0][at], theta[1][at]))
+        return self._each_group(lambda of, at: of.equilibrium_of(theta[0][at], theta[1][at]))
 
     def preset_of(self, theta: Matrix) -> Vector:
         """Return the presets at motor positions, (n,); zero for joints without a preset."""
-        return self._each(
+        return self._each_group(
             lambda of, at: of.preset_of(theta[0][at], theta[1][at]) * bool(of.preset_unit)
         )
 
@@ -190,7 +191,7 @@ class JointSprings:
         Raises:
             ActuatorRejected: If springs cannot exert a torque.
         """
-        return self._each(lambda of, at: of.equilibrium_for(q[at], torque[at], preset[at]))
+        return self._each_group(lambda of, at: of.equilibrium_for(q[at], torque[at], preset[at]))
 
     def nearest_equilibrium(
         self, q: Vector, torque: Vector, preset: Vector, start: Vector
@@ -205,25 +206,17 @@ class JointSprings:
             preset: Stiffness presets, (n,).
             start: Equilibrium angles at which the search starts, (n,) [rad].
         """
-        return self._each(
+        return self._each_group(
             lambda of, at: of.nearest_equilibrium(q[at], torque[at], preset[at], start[at])
         )
 
-    def _each(self, of: Callable[[Actuator[Any], Any], Vector]) -> Vector:
-        """Call a function for each group of joints with the same actuator type; join the results.
-
-        Args:
-            of: Function of the actuator and the joint indices of a group; returns one number per
-                joint.
-
-        Returns:
-            Results of all joints, (n,).
-        """
+    def _each_group(self, per_group: Callable[[Actuator[Any], Any], Vector]) -> Vector:
+        """Return the results of ``per_group(actuator, joint_indices)`` for all joints, (n,)."""
         if self._single_actuator is not None:
-            return of(self._single_actuator, slice(None))
+            return per_group(self._single_actuator, slice(None))
         result = np.empty(self.n_joints)
         for actuator, at in self._groups:
-            result[at] = of(actuator, at)
+            result[at] = per_group(actuator, at)
         return result
 
 

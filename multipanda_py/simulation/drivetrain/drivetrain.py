@@ -48,22 +48,20 @@ class DrivetrainStage:
         """Apply this effect to the measured state on its path to the controllets, in place."""
 
     def reseed(self, seed: int) -> None:
-        """Restart the random number generators of this stage; equal seeds give equal runs."""
+        """Restart the random number generators of this stage with a seed."""
 
 
 class Drivetrain:
     """All stages of one arm, in the order in which a torque passes them.
 
-    Measurements pass the stages in reverse order, from the joint to the loop. Everything that
-    changes a torque or a measurement is a stage: collision stops of the robot, lag, noise,
-    quantization, gears and springs.
+    Measurements pass the stages in reverse order, from the joint to the loop.
 
     Args:
         stages: Stages from the command to the joint.
 
     Attributes:
         measuring: Methods ``measure`` of the stages, from the joint to the loop.
-        is_random: True if a stage uses random numbers, so that a seed changes the result.
+        is_random: True if a stage uses random numbers.
         executing: Methods ``execute`` of the stages, from the command to the joint.
 
     Thread: control.
@@ -96,11 +94,11 @@ class Drivetrain:
         return [save_fields(stage, stage.CHANGING) for stage in self.stages]
 
     def load(self, saved: Sequence[Mapping[str, object]]) -> None:
-        """Restore the result of :meth:`save`."""
+        """Restore attributes from :meth:`save`."""
         for stage, fields in zip(self.stages, saved):
             load_fields(stage, fields)
 
     def reseed(self, seed: int) -> None:
-        """Restart the random number generators of all stages."""
+        """Restart the random number generators of all stages with a seed."""
         for stage in self.stages:
             stage.reseed(seed)

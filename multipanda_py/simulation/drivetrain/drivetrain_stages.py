@@ -43,9 +43,7 @@ def stages_of(
     seed: int,
     period: float,
 ) -> list[DrivetrainStage]:
-    """Build the drivetrain stages of an arm, from the commanded torque to the joints.
-
-    Springs of elastic or compliant joints are not included.
+    """Build the drivetrain stages of an arm, except for springs of elastic or compliant joints.
 
     Args:
         model: Model of the scene.
@@ -75,10 +73,7 @@ def stages_of(
 
 
 def torque_steps(settings: ArmConfig) -> list[DrivetrainStage]:
-    """Return the stage that quantizes commanded torques, in a list.
-
-    The list is empty if ``noise.torque_resolution`` is 0.
-    """
+    """Return the stage that quantizes commanded torques, in a list; empty without quantization."""
     step = settings.noise.torque_resolution
     return [TorqueStep(step)] if step > 0.0 else []
 

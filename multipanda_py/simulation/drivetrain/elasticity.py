@@ -34,7 +34,7 @@ def _rotor(arm: ArmDescription, joint: int) -> str:
 
 
 def elastic_joints(settings: JointsConfig) -> list[int]:
-    """Return the indices of joints with a spring, counted from 0."""
+    """Return the indices of joints with a spring."""
     return [joint for joint, stiffness in enumerate(settings.stiffness) if stiffness > 0.0]
 
 
@@ -51,16 +51,10 @@ def add_rotors(
     Here :math:`M_{link}` and C are mass and Coriolis matrix of the links. q are the link angles
     and :math:`\theta` the motor angles. K and D are stiffness and damping of the springs.
     :math:`\tau_s` are the spring torques, :math:`\tau_{ext}` the external and :math:`\tau` the
-    commanded torques. A rotor rotates about its own axis only (Spong, Modeling and control of
-    elastic joint robots, 1987).
-
-    B is the rotor inertia of the robot model. A real robot has an inner torque loop, with which a
-    joint behaves like a motor of inertia B behind the same spring (Albu-Schäffer, Ott and
-    Hirzinger, 2007). This loop is therefore not simulated.
-
-    Rotor bodies are in the world, not on the links, because neither gravity nor the motion of the
-    arm acts on them. The weight of the arm is compensated at the links, so that it does not
-    deflect the springs.
+    commanded torques. B is the rotor inertia as shaped by the torque loop of a real robot
+    (Albu-Schäffer, Ott and Hirzinger, 2007). A rotor rotates about its own axis only (Spong,
+    Modeling and control of elastic joint robots, 1987). The weight of the arm is compensated at
+    the links.
 
     Args:
         spec: MuJoCo model of the scene.
@@ -70,6 +64,7 @@ def add_rotors(
     """
     for joint in elastic_joints(settings):
         name = _rotor(arm, joint)
+        # Neither gravity nor the motion of the arm acts on a rotor, so its body is in the world.
         body = put(
             spec.worldbody.add_body(), name=name, mass=_ROTOR_BODY_INERTIA, explicitinertial=True
         )
@@ -106,7 +101,7 @@ def motor_addresses(
     Args:
         model: MuJoCo model.
         arm: Description of the arm.
-        settings: Properties of its joints.
+        settings: Section ``transmission`` of the arm.
     """
     elastic = elastic_joints(settings)
     joints = [
@@ -125,18 +120,15 @@ def choose_steps(
 ) -> int:
     r"""Return the number of simulation steps per cycle; 1 if all joints are rigid.
 
-    A step h lasts up to :data:`STEP_FRACTION` of :math:`1/\omega`. Here :math:`\omega^2` is the
+    A step lasts up to :data:`STEP_FRACTION` of :math:`1/\omega`. Here :math:`\omega^2` is the
     largest eigenvalue of :math:`M^{-1} K`, with mass matrix M and stiffness matrix K of links and
-    rotors together. The number of steps is limited to :data:`MAX_STEPS`.
-
-    At a very light link, the damping :math:`D_i` of the spring would be unstable in explicit
-    steps. It is reduced to :math:`D_i \le 0.5 / (h c_i)`. Here :math:`c_i` is the inverse inertia
-    for relative motions of link and rotor.
+    rotors together. The number is limited to :data:`MAX_STEPS`. The damping of a spring at a very
+    light link is reduced in the model, for stability.
 
     Args:
         model: Model of the scene, in which damping may be reduced.
         data: State of the scene, with the mass matrix computed.
-        arms: Arms and their joint settings.
+        arms: Arms and their sections ``transmission``.
         period: Cycle time [s].
 
     Raises:
@@ -171,6 +163,8 @@ def choose_steps(
     steps = min(max(1, math.ceil(period * fastest / STEP_FRACTION)), MAX_STEPS)
     for name, inverse in springs:
         tendon = model.tendon(name).id
+        # Explicit steps h are stable up to D = 0.5 / (h c) with the inverse inertia c of the
+        # relative motion of link and rotor.
         max_damping = 0.5 * steps / (period * inverse)
         model.tendon_damping[tendon] = min(model.tendon_damping[tendon], max_damping)
     return steps
@@ -179,14 +173,13 @@ def choose_steps(
 class SpringTorqueSensors(DrivetrainStage):
     """Torque sensors in the springs of elastic joints.
 
-    Measured positions and velocities are those of the links (``q`` and ``dq`` of libfranka), not
-    those of the motors (``theta``).
+    Measured positions and velocities are those of the links, not those of the motors.
 
     Args:
         model: MuJoCo model of the scene.
         data: MuJoCo data of the scene.
         arm: Description of the arm.
-        settings: Joint settings of the arm.
+        settings: Section ``transmission`` of the arm.
 
     Thread: control.
     """
@@ -222,12 +215,10 @@ class SpringTorqueSensors(DrivetrainStage):
         return inverse
 
     def measure(self, state: Measured) -> None:
-        """Set ``tau_J`` of elastic joints to the spring torques plus the weight of the links.
-
-        MuJoCo compensates this weight at the links, so that springs do not carry it.
-        """
+        """Set ``tau_J`` of elastic joints to the spring torques plus the weight of the links."""
         elastic, data = self._elastic, self._data
         twist: Vector = data.qpos[self._theta] - state.q[elastic]
         speed: Vector = data.qvel[self._dtheta] - state.dq[elastic]
         torque = self._stiffness * twist + self._damping * speed
+        # MuJoCo compensates the weight at the links, so the springs do not carry it.
         state.tau_J[elastic] = torque + data.qfrc_gravcomp[self._dofs[elastic]]

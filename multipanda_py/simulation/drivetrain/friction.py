@@ -32,19 +32,16 @@ class Hysteresis(DrivetrainStage):
         \qquad w = \frac{h}{m} .
 
     Here :math:`z_i` are the torques of m elastic elements, and w is the torque at which each of
-    them slips. :math:`\Delta q` is the motion of the joint in a cycle. h and d are the parameters
-    ``hysteresis`` and ``hysteresis_distance``. After a reversal, element i slips at the distance
-    :math:`s_i d`, with a fraction :math:`s_i` of :data:`SLIP_DISTANCES`. The friction then changes
-    from h to -h within the distance d. From rest, it grows to h within half this distance.
+    them slips. :math:`\Delta q` is the motion of the joint in a cycle, and :math:`s_i` an element
+    of :data:`SLIP_DISTANCES`. h and d are the parameters ``hysteresis`` and
+    ``hysteresis_distance``. After a reversal, the friction changes from h to -h within the
+    distance d. From rest, it grows to h within half this distance.
 
-    The torque depends on angles only, not on speed or time, so a joint at rest keeps its torque.
-    Source for presliding friction: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip
-    model, 2005. Source for strain wave gears: Tjahjowidodo, Al-Bender and Van Brussel, Theoretical
-    modelling and experimental identification of nonlinear torsional behaviour in harmonic drives,
-    2013.
+    Source: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip model, 2005. Source for
+    strain wave gears: Tjahjowidodo, Al-Bender and Van Brussel, Theoretical modelling and
+    experimental identification of nonlinear torsional behaviour in harmonic drives, 2013.
 
-    The robot model does not contain this friction. It therefore appears in the estimate of
-    external torques, and not in ``tau_J``.
+    This friction appears in the estimate of external torques, and not in ``tau_J``.
 
     Args:
         settings: Perturbation of the arm, with ``hysteresis`` and ``hysteresis_distance``.
@@ -94,11 +91,10 @@ class JointFriction(DrivetrainStage):
 
     Here :math:`f_c` is the Coulomb friction and :math:`f_s` the additional friction at rest.
     :math:`v_s` is the Stribeck velocity, :math:`f_v` the viscous friction and :math:`f_o` the
-    offset. Coulomb and Stribeck friction are MuJoCo's dry friction with a limit that depends on
-    the velocity. A joint at rest does not move under torques up to :math:`f_c + f_s`.
+    offset. A joint at rest does not move under torques up to :math:`f_c + f_s`.
 
-    The robot's estimate of external torques contains this friction. It does not contain
-    ``joint_friction`` and ``joint_damping`` of the arm, which the robot knows.
+    This friction appears in the robot's estimate of external torques. ``joint_friction`` and
+    ``joint_damping`` of the arm do not, because the robot knows them.
 
     Args:
         settings: Perturbation of the arm, with the friction of its joints.
@@ -153,21 +149,17 @@ class JointFriction(DrivetrainStage):
         tau -= self._offset
 
     def measure(self, state: Measured) -> None:
-        """Add the friction to ``tau_ext``, and the offset to ``tau_J``.
-
-        The torque sensor is on the motor side of the friction, so it does not measure the offset
-        that :meth:`execute` has subtracted.
-        """
+        """Add the friction to ``tau_ext``, and the offset to ``tau_J``."""
         estimate, data = self._tau_ext, self._data
         subtract(multiply(self._negative_viscous, self._dq, estimate), self._offset, estimate)
         if self._has_dry_friction and data.nf:
-            add(estimate, self._dry_friction(), estimate)
+            add(estimate, self._unknown_dry_friction(), estimate)
         state.tau_ext += estimate
         # The torque sensor is on the motor side of the friction. The friction offset that
         # ``execute`` has subtracted is therefore added again.
         state.tau_J += self._offset
 
-    def _dry_friction(self) -> Vector:
+    def _unknown_dry_friction(self) -> Vector:
         """Return the part of the dry friction that the robot does not know, (n,) [Nm]."""
         data, dry = self._data, self._dry
         # Constraint rows of dry friction follow those of equalities, one for each joint with
@@ -192,10 +184,9 @@ class Ripple(DrivetrainStage):
     .. math:: \tau_i \leftarrow \tau_i + a_i \sin(n_i \theta_i) .
 
     Here :math:`a_i` is the amplitude and :math:`n_i` the number of periods per revolution of the
-    joint. :math:`\theta_i` is the motor angle on the joint side of the gear, without the
-    deflection of an elastic joint by gravity. The ripple of a strain wave gear has two periods per
-    revolution of the motor, so a gear ratio of 100 gives :math:`n_i = 200`. Source: Tuttle and
-    Seering, A nonlinear model of a harmonic drive gear transmission, 1996.
+    joint. :math:`\theta_i` is the motor angle on the joint side of the gear. The ripple of a
+    strain wave gear has two periods per revolution of the motor. Source: Tuttle and Seering, A
+    nonlinear model of a harmonic drive gear transmission, 1996.
 
     Args:
         settings: Amplitudes and numbers of periods.

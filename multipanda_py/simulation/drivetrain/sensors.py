@@ -46,7 +46,7 @@ class Delay(DrivetrainStage):
 class CommandDelay(DrivetrainStage):
     """Delay of the commanded torque by a number of cycles; the first executed torques are zero.
 
-    When a collision stops the robot, commands that have not been executed yet are discarded.
+    A collision stop of the robot discards the pending commands.
 
     Args:
         cycles: Number of cycles.
@@ -86,8 +86,7 @@ class SensorNoise(DrivetrainStage):
         e = \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k .
 
     Here :math:`\tau_{bias}` is the configured bias, n and :math:`\nu` are white noise, w is the
-    random walk, d its drift and T the cycle time. The signs of e differ, because the estimate of
-    external torques is the inverse dynamics minus the measured torques.
+    random walk, d its drift and T the cycle time.
 
     Args:
         config: Standard deviations, bias and drift.
@@ -133,6 +132,7 @@ class SensorNoise(DrivetrainStage):
         if self._drifts:
             self.offset += self._step * self.walk_rng.standard_normal(self._n)
         torque += self.offset
+        # The estimate is inverse dynamics minus measured torque, so the signs differ.
         state.tau_J -= torque
         state.tau_ext += torque
 
@@ -187,9 +187,7 @@ class MeasurementResidual(DrivetrainStage):
     .. math:: (q, \dot q, \tau_J) \leftarrow (q, \dot q, \tau_J) + r, \qquad
         \tau_{ext} \leftarrow \tau_{ext} - r_\tau .
 
-    Here r is the output of the network and :math:`r_\tau` its torque part. It changes the external
-    torque with the opposite sign, because the estimate of external torques is the inverse dynamics
-    minus the measured torques.
+    Here r is the output of the network and :math:`r_\tau` its torque part.
 
     Args:
         live: Residual network of the arm (key ``residual.state``).
@@ -204,7 +202,7 @@ class MeasurementResidual(DrivetrainStage):
 
     @property
     def memory(self) -> object:
-        """Hidden state of the network, which saved states of the simulation contain."""
+        """Hidden state of the network, as saved with the simulation."""
         return self._live.internal_state()
 
     @memory.setter

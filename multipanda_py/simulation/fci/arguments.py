@@ -16,32 +16,28 @@ COMMAND_PREFIX = "do_"
 """Prefix of the methods that are commands."""
 
 
-def names(admin: object) -> list[str]:
-    """Return the names of the commands of an object, which are its methods ``do_...``.
-
-    Args:
-        admin: Object with such methods, such as :class:`.Admin`.
-    """
+def command_names(admin: object) -> list[str]:
+    """Return the names of an object's commands, which are its methods ``do_<name>``."""
     return [
         item.removeprefix(COMMAND_PREFIX) for item in dir(admin) if item.startswith(COMMAND_PREFIX)
     ]
 
 
-def find(admin: object, name: str) -> Callable[..., Any]:
-    """Return the command of an object by its name.
+def find_command(admin: object, name: str) -> Callable[..., Any]:
+    """Return the command of an object, which is its method ``do_<name>``.
 
     Raises:
         UnknownName: If the command does not exist.
     """
-    known = names(admin)
+    known = command_names(admin)
     if name not in known:
         raise UnknownName("command", name, known)
     command: Callable[..., Any] = getattr(admin, COMMAND_PREFIX + name)
     return command
 
 
-def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Check names and types of the arguments of a command that :func:`find` has returned.
+def check_arguments(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Check names and types of the arguments of a command from :func:`find_command`.
 
     Raises:
         ConfigurationError: If an argument is wrong; the error lists all faults.
@@ -72,7 +68,7 @@ def check_cycle(cycle: object) -> None:
         raise ConfigurationError(*faults)
 
 
-def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
+def parse_arguments(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
     """Parse arguments such as ``seconds=2`` or ``wrench=0,0,-10,0,0,0``.
 
     Raises:
@@ -86,12 +82,12 @@ def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
             raise ConfigurationError(f"{text!r} is not an argument. Use NAME=VALUE")
         is_list = name in declared and declared[name].annotation.startswith("Sequence")
         arguments[name] = [_value(part) for part in value.split(",")] if is_list else _value(value)
-    check(command, arguments)
+    check_arguments(command, arguments)
     return arguments
 
 
 def usage_of(command: Callable[..., Any]) -> tuple[str, str]:
-    """Return the usage of a command with its arguments, and the first line of its docstring."""
+    """Return the usage text of a command, and the first line of its docstring."""
     parts = [_name(command)]
     for name, item in _declared(command).items():
         if item.default is Parameter.empty:
@@ -136,13 +132,10 @@ def _short(value: object) -> str:
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}..."
 
 
-def _is_number(value: object) -> bool:
-    """Return True if a value is a finite number.
-
-    ``math.isfinite`` would fail for integers beyond the range of floats.
-    """
+def _is_finite_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
+    # ``math.isfinite`` would fail for integers beyond the range of floats.
     return isinstance(value, int) or math.isfinite(value)
 
 
@@ -174,11 +167,11 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "int": ("a whole number", _is_whole),
     "int | None": ("a whole number", lambda value: value is None or _is_whole(value)),
-    "float": ("a finite number", _is_number),
+    "float": ("a finite number", _is_finite_number),
     "str": ("a name", lambda value: isinstance(value, str)),
     "Sequence[float]": (
         "finite numbers",
-        lambda value: isinstance(value, list) and all(map(_is_number, value)),
+        lambda value: isinstance(value, list) and all(map(_is_finite_number, value)),
     ),
     "Sequence[str]": (
         "names",
@@ -191,9 +184,7 @@ FIRST_ADDRESS = "127.0.0.1"
 """Default address of the first robot; the others get the following addresses."""
 
 
-def _between(low: float, high: float, kind: type[float] = float) -> Callable[[str], float]:
-    """Return a parser of numbers within a closed range."""
-
+def _number_parser(low: float, high: float, kind: type[float] = float) -> Callable[[str], float]:
     def read(text: str) -> float:
         try:
             value = kind(text)
@@ -232,16 +223,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lockstep in which no robot runs ahead of another moving robot",
     )  # fmt: skip
     parser.add_argument(
-        "--phase", type=_between(0.0, 1000.0), action="append", default=[], metavar="MS",
+        "--phase", type=_number_parser(0.0, 1000.0), action="append", default=[], metavar="MS",
         help="delay of a robot's clock; repeat for the second robot, the third ...",
     )  # fmt: skip
     parser.add_argument(
-        "--ppm", type=_between(-1e5, 1e5), action="append", default=[], metavar="PPM",
+        "--ppm", type=_number_parser(-1e5, 1e5), action="append", default=[], metavar="PPM",
         help="rate error of a robot's clock, positive if too slow; repeat for the other robots",
     )  # fmt: skip
     parser.add_argument(
         "--priority",
-        type=_between(0, 99, int),
+        type=_number_parser(0, 99, int),
         default=0,
         metavar="N",
         help="SCHED_FIFO priority up to 99, 0 for none",

@@ -75,13 +75,14 @@ class Trend:
     r"""Velocity and acceleration of a stream of commands, with checks against limits.
 
     If a command does not arrive in its period T, the robot continues with constant acceleration
-    (FCI documentation). How a real robot checks the next command is not documented. Here the
-    acceleration a between two commands, N periods apart, is assumed constant. It follows from the
-    velocity v at the first one and the displacement :math:`\Delta x` between them,
+    (FCI documentation). The acceleration a between two commands, N periods apart, is assumed
+    constant. It follows from the velocity v at the first one and the displacement :math:`\Delta
+    x`,
 
     .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2 .
 
-    After a lost command, jerk is not checked until three consecutive commands have arrived.
+    After a lost command, jerk is not checked until three consecutive commands have arrived. A real
+    robot's check after a lost command is not documented.
 
     Args:
         bounds: Limits of acceleration and jerk.
@@ -107,8 +108,7 @@ class Trend:
         """Continue for a period without a command.
 
         Args:
-            velocity: Velocity after this period, (n,) [m/s or rad/s]; None: velocity at constant
-                acceleration.
+            velocity: Velocity after this period, (n,) [m/s or rad/s]; None: constant acceleration.
         """
         self._lost += 1
         if velocity is None:
@@ -116,7 +116,7 @@ class Trend:
         self.velocity = velocity
 
     def receive_position(self, change: Vector) -> None:
-        """Process a position command: its change since the last command, (n,) [m or rad]."""
+        """Update the trend by the change of the commanded position, (n,) [m or rad]."""
         periods = self._lost + 1
         missing = change - periods * self._arrived * PERIOD
         mean = 2.0 * missing / (periods * (periods + 1) * PERIOD**2)
@@ -124,7 +124,7 @@ class Trend:
         self._take(velocity, mean, exact=periods == 1)
 
     def receive_velocity(self, velocity: Vector, *, exact: bool = True) -> None:
-        """Process a velocity command, or a joint velocity from inverse kinematics.
+        """Update the trend by a commanded velocity, or one from inverse kinematics.
 
         Args:
             velocity: Velocity, (n,) [m/s or rad/s].
@@ -194,14 +194,13 @@ _ERROR_PREFIX = "cartesian_motion_generator_"
 class CartesianReference:
     r"""Pose reference of a Cartesian motion, moved by its commands.
 
-    It includes the elbow position (joint 3) if commands contain it. The desired joint velocities
+    The elbow position (joint 3) is included if commands contain it. The desired joint velocities
     :math:`\dot q_d` follow by inverse kinematics with the error gain k,
 
     .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right) .
 
     Here J is the Jacobian, :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is
-    the period. :math:`\ominus` is the displacement from the second pose to the first. After lost
-    commands, the gain k removes the pose error over several periods, without a jump of the joints.
+    the period. :math:`\ominus` is the displacement from the second pose to the first.
 
     Args:
         physics: Arm with its kinematics.
@@ -222,7 +221,7 @@ class CartesianReference:
         self._elbow_position = self._elbow_arrived = 0.0
 
     def take_pose(self, pose: Vector, first: bool) -> str | None:
-        """Process a commanded pose; return the name of the error that it causes, or None.
+        """Move the reference to a commanded pose; return the libfranka error it causes, or None.
 
         Args:
             pose: Pose of the end effector in the base, (4, 4).
@@ -237,13 +236,13 @@ class CartesianReference:
         return self._fault()
 
     def take_twist(self, twist: Vector) -> str | None:
-        """Process a commanded twist, (6,) [m/s, rad/s]; return the error it causes, or None."""
+        """Move the reference by a twist, (6,) [m/s, rad/s]; return a libfranka error, or None."""
         self.trend.receive_velocity(twist)
         self.pose = displaced(self.pose, twist * PERIOD)
         return self._fault()
 
     def take_elbow(self, elbow: Vector | None, q_d: Vector, dq_d: Vector) -> str | None:
-        """Process a commanded elbow; return the name of the error that it causes, or None.
+        """Move the elbow to a commanded one; return the libfranka error it causes, or None.
 
         Args:
             elbow: Position of joint 3 [rad] and sign of joint 4; None if no elbow is commanded.
@@ -267,7 +266,7 @@ class CartesianReference:
         )
 
     def coast(self) -> None:
-        """Continue for a period without a command, at constant acceleration."""
+        """Move the reference for a period without a command, at constant acceleration."""
         self.trend.coast()
         self.pose = displaced(self.pose, self.trend.velocity * PERIOD)
         if self._elbow is not None:

@@ -17,9 +17,8 @@ Vector = NDArray[np.float64]
 class Thresholds:
     """Thresholds of external torques and forces: contact is reported, a collision stops the robot.
 
-    They come from the request SetCollisionBehavior. Only its thresholds for constant velocity are
-    used; those for acceleration have no effect. The initial values of a real robot are not
-    documented, so those here are assumed.
+    They are the thresholds for constant velocity in the request SetCollisionBehavior. Those for
+    acceleration have no effect. The initial values are assumed.
 
     Attributes:
         lower_torque: Contact thresholds of joints, (7,) [Nm].

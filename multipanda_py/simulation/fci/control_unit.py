@@ -54,8 +54,7 @@ class ControlUnit:
         address: IPv4 address.
         selector: Selector that reports new data on all ports of the process.
         timing: Timing of the robot's states.
-        world: Scene of the arm; None for a separate scene that is created whenever the unit is
-            switched on.
+        world: Scene of the arm; None for a new scene at each start of the unit.
         arm_index: Index of the arm in the scene.
 
     Attributes:
@@ -80,14 +79,9 @@ class ControlUnit:
         self.address, self._selector, self._timing = address, selector, timing
         self._world, self._arm_index = world, arm_index
         self._wake_at = 0
-        self._open()
+        self._open_ports()
 
-    def _open(self) -> None:
-        """Open all ports and create robot and gripper in their initial state.
-
-        Raises:
-            BackendError: If a port cannot be opened.
-        """
+    def _open_ports(self) -> None:
         robot = listen(self.address, ROBOT_PORT)
         try:
             gripper = listen(self.address, GRIPPER_PORT)
@@ -95,9 +89,9 @@ class ControlUnit:
             robot.close()
             raise
         selector = self._selector
-        self.port = TcpPort(selector, robot, ROBOT_HEADER, self._on_request, self._on_gone)
+        self.port = TcpPort(selector, robot, ROBOT_HEADER, self._on_request, self._on_client_gone)
         self.link = UdpLink(self.address)
-        selector.register(self.link.socket, selectors.EVENT_READ, self._collect)
+        selector.register(self.link.socket, selectors.EVENT_READ, self._collect_commands)
         self.robot = FciRobot(self.port.send, Physics(self._world, self._arm_index))
         self._gripper_port = TcpPort(
             selector, gripper, GRIPPER_HEADER, self._on_gripper_request, self._on_gripper_gone
@@ -129,7 +123,7 @@ class ControlUnit:
         self.gripper.close()
 
     def reboot(self, duration: float) -> None:
-        """Switch off and on again after some time [s]; the robot loses its state."""
+        """Switch off, and on again after ``duration`` [s]; the robot loses its state."""
         self.close()
         self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
 
@@ -137,7 +131,7 @@ class ControlUnit:
         """Schedule an action for a cycle of the running motion, or of the next one if none runs.
 
         Args:
-            cycle: Number of cycles since the start of the motion after which the action runs.
+            cycle: Cycle of the motion after which the action runs.
             action: Function to run.
         """
         self._planned.append((cycle, action))
@@ -148,13 +142,10 @@ class ControlUnit:
 
     @property
     def wait_time(self) -> int:
-        """Time for which other robots in lockstep wait for the command of this robot [ns].
-
-        It is 0 if this robot needs no command or has waited for the maximum time.
-        """
+        """Time for which coupled robots wait for the client of this one [ns]; 0: not at all."""
         motion = self.robot.motion
         started = motion is not None and motion.started and not motion.asynchronous
-        if not (self._running and started) or self._missed or self._answered:
+        if not (self._running and started) or self._missed or self._has_answer:
             return 0
         return max(0, self._sent_at + MAX_PARTNER_WAIT - time.perf_counter_ns())
 
@@ -172,28 +163,29 @@ class ControlUnit:
         if not self._running:
             if now < self._wake_at:
                 return self._wake_at - now
-            self._open()
+            self._open_ports()
         self.link.flush(now)
         wait = self._wait(now, hold)
         if wait == 0:
-            self._collect()  # Commands that are in the socket at the end of the wait are in time.
+            # Commands that are in the socket at the end of the wait are in time.
+            self._collect_commands()
             self._cycle(now)
             now = time.perf_counter_ns()
             wait = self._wait(now, hold)
         delivery = self.link.next_delivery()
         if delivery is not None:
             if delivery <= now:
-                self._collect()
+                self._collect_commands()
             wait = min(wait, max(0, delivery - now))
         return wait
 
     def _wait(self, now: int, hold: bool) -> int:
-        answered = self._answered and not hold
+        answered = self._has_answer and not hold
         return self._clock.wait(now, waiting=self._waiting, answered=answered)
 
     @property
-    def _answered(self) -> bool:
-        """True if the command for the newest state has arrived or was lost by a fault."""
+    def _has_answer(self) -> bool:
+        # A command that an injected fault has lost counts as an answer.
         return self._command is not None or self._command_lost
 
     @property
@@ -202,10 +194,10 @@ class ControlUnit:
         return motion is not None and not motion.asynchronous
 
     def _cycle(self, now: int) -> None:
-        answered = self._answered
+        answered = self._has_answer
         command, self._command, self._command_lost = self._command, None, False
         if self._planned and self.robot.motion is not None:
-            self._do_planned(self.robot.cycles.in_motion)
+            self._run_planned(self.robot.cycles.in_motion)
         state = self.robot.cycle(command)
         self.gripper.cycle()
         motion = self.robot.motion
@@ -220,18 +212,13 @@ class ControlUnit:
         if timing is not None:
             self.robot.cycles.lateness(*timing)
 
-    def _do_planned(self, cycle: int) -> None:
+    def _run_planned(self, cycle: int) -> None:
         due_actions = [action for time, action in self._planned if time <= cycle]
         self._planned = [plan for plan in self._planned if plan[0] > cycle]
         for action in due_actions:
             action()
 
-    def _collect(self) -> None:
-        """Read the received commands, and keep the last valid one for the next cycle.
-
-        A command is valid if it answers the newest state, ends the motion, or belongs to an
-        asynchronous motion. All other commands are counted as stale.
-        """
+    def _collect_commands(self) -> None:
         now = time.perf_counter_ns()
         datagrams, lost = self.link.receive(now)
         motion = self.robot.motion
@@ -240,6 +227,7 @@ class ControlUnit:
             command = command_from(datagram)
             if command is None or motion is None:
                 continue
+            # Valid commands answer the newest state, end the motion, or are asynchronous.
             if command["message_id"] == self.robot.message_id:
                 self.robot.cycles.timed(self._sent_at, arrived)
                 self._command = command
@@ -275,13 +263,10 @@ class ControlUnit:
             RobotRequest.CONNECT, counter, struct.pack("<BH", not accepted, self.version)
         )
 
-    def _on_gone(self) -> None:
-        """Stop the running motion with a communication error, because the client has disconnected.
-
-        The behaviour of a real robot in this case is not documented.
-        """
+    def _on_client_gone(self) -> None:
         self.link.disconnect()
         if self.robot.motion is not None:
+            # Assumed: a real robot's reaction is not documented.
             self.robot.fault("communication_constraints_violation")
 
     def _on_gripper_request(self, command: int, counter: int, body: bytes) -> None:

@@ -145,17 +145,14 @@ class CycleStatistics:
         self._lateness: deque[int] = deque(maxlen=100_000)
 
     def start_motion(self) -> None:
-        """Reset the counters that start with each motion."""
+        """Reset the counters of a motion: lost commands in a row, cycles and success rate."""
         self.run = self.in_motion = 0
         self._fresh_at = 0.0
         self._window.clear()
 
     @property
     def success_rate(self) -> float:
-        """Fraction of cycles whose command arrived, in the last :data:`SUCCESS_RATE_CYCLES`.
-
-        0 before the first cycle of a motion.
-        """
+        """Fraction of cycles whose command arrived, in the last :data:`SUCCESS_RATE_CYCLES`."""
         return sum(self._window) / len(self._window) if self._window else 0.0
 
     def answered(self, message_id: int, tau: Vector, change: Vector) -> None:
@@ -179,7 +176,7 @@ class CycleStatistics:
                           "sent_ns": self._sent, "arrived_ns": self._arrived})  # fmt: skip
 
     def missed(self) -> bool:
-        """Count a cycle without a command; return True after too many of them in a row."""
+        """Count a cycle without a command; return True at :data:`MAX_LOST_COMMANDS` in a row."""
         self._active += 1
         self.in_motion += 1
         self._lost += 1
@@ -198,7 +195,7 @@ class CycleStatistics:
         self._latencies.append(arrived - sent)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:
-        """Record the delay of a state.
+        """Count and record the delay of a state.
 
         Args:
             nanoseconds: Delay [ns].
@@ -208,11 +205,7 @@ class CycleStatistics:
         self._late_states += shifted
 
     def keep(self, commands: int) -> None:
-        """Clear the log of commands, and set its length.
-
-        Args:
-            commands: Maximum number of logged commands; later commands replace the oldest.
-        """
+        """Clear the log of commands, and set its maximum number of entries."""
         self._log = deque(maxlen=commands)
 
     def log(self, skip: int = 0, max_commands: int | None = None) -> list[dict[str, Any]]:
@@ -234,14 +227,13 @@ class CycleStatistics:
             "stale": self._stale,
             "success_rate": self.success_rate,
             "torque_rate_max": self._torque_rate,
-            "latency_us": _percentiles(self._latencies),
-            "lateness_us": _percentiles(self._lateness),
+            "latency_us": _percentiles_us(self._latencies),
+            "lateness_us": _percentiles_us(self._lateness),
             "late_states": self._late_states,
         }
 
 
-def _percentiles(nanoseconds: deque[int]) -> dict[str, float]:
-    """Return percentiles of times [us]; the last one is the maximum."""
+def _percentiles_us(nanoseconds: deque[int]) -> dict[str, float]:
     if not nanoseconds:
         return {}
     values = np.percentile(np.array(nanoseconds) / 1e3, _PERCENTILES)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multipanda_py.exceptions import BackendError, ConfigurationError, UnknownName
-from multipanda_py.simulation.fci.arguments import check, check_cycle, find
+from multipanda_py.simulation.fci.arguments import check_arguments, check_cycle, find_command
 from multipanda_py.simulation.fci.network import listen
 from multipanda_py.simulation.fci.wire import Mode, MoveStatus
 
@@ -126,7 +126,7 @@ class AdminClient:
 
 
 class Admin:
-    """Commands of the fault injection port, by method name; they act on one simulated robot."""
+    """Commands of the fault injection port for one simulated robot: its methods ``do_<name>``."""
 
     def __init__(self, unit: ControlUnit) -> None:
         self._unit = unit
@@ -139,15 +139,14 @@ class Admin:
                 ``at``.
 
         Returns:
-            ``ok`` and the values that the command returns. If it fails, ``ok`` is False and
-            ``error`` is the message.
+            ``ok`` and the results of the command; after a failure ``ok``, False, and ``error``.
         """
         arguments = dict(request)
         name = str(arguments.pop("command", ""))
         at = arguments.pop("at", None)
         try:
-            function = find(self, name)
-            check(function, arguments)
+            function = find_command(self, name)
+            check_arguments(function, arguments)
             if at is not None:
                 check_cycle(at)
                 later = {key: value for key, value in request.items() if key != "at"}
@@ -237,15 +236,15 @@ class Admin:
         The wrench is along the axes of the base. Omitted values are zero.
         """
         robot = self._unit.robot
-        robot.tau_push = _vector("tau", tau, 7)
-        robot.wrench_push = _vector("wrench", wrench, 6)
+        robot.tau_push = _checked_vector("tau", tau, 7)
+        robot.wrench_push = _checked_vector("wrench", wrench, 6)
 
     def do_place(self, q: Sequence[float]) -> None:
         """Move an idle arm to joint positions [rad] at once."""
         robot = self._unit.robot
         if robot.mode is not Mode.IDLE:
             raise ConfigurationError(f"place: the robot must be idle, got mode {robot.mode.name}")
-        robot.hold_q = _vector("q", q, 7)
+        robot.hold_q = _checked_vector("q", q, 7)
         robot.physics.reset_to(robot.hold_q)
 
     def do_object(self, width: float) -> None:
@@ -315,8 +314,8 @@ class Admin:
         return {"commands": self._unit.robot.cycles.log(skip, max_count)}
 
 
-def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:
-    """Return numbers as an array, (size,), after a check; zeros for an empty list."""
+def _checked_vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:
+    # An empty list stands for zeros.
     array = np.array(values if len(values) else [0.0] * size, dtype=np.float64)
     if array.shape != (size,) or not np.isfinite(array).all():
         raise ConfigurationError(f"{name}: needs {size} finite numbers, got {list(values)}")

@@ -32,11 +32,11 @@ _STATUS = struct.Struct("<H")
 class GripperServer:
     """Simulated gripper with its network protocol.
 
-    It grasps an object whose width is set by :meth:`put_object`, not by a simulated scene.
+    It grasps an object from :meth:`put_object`, not from a simulated scene.
 
     Args:
         address: IP address of the simulated robot.
-        answer: Function that sends an answer to the client.
+        answer: Function that sends type, number and body of an answer to the client.
 
     Attributes:
         width: Width between the fingers [m].
@@ -44,7 +44,7 @@ class GripperServer:
         is_grasped: True if the last grasp holds an object.
         force: Force of the last grasp [N].
         version: Protocol version in the answer to Connect.
-        peer: Address and UDP port to which states are sent, or None without a client.
+        peer: Address and UDP port to which states are sent; None without a client.
     """
 
     def __init__(self, address: str, answer: Answer) -> None:
@@ -91,30 +91,32 @@ class GripperServer:
             self.peer = (host, port) if accepted else None
             self._answer(command, counter, struct.pack("<HH", not accepted, self.version))
             return
-        self._finish(GripperStatus.ABORTED)
+        self._finish_motion(GripperStatus.ABORTED)
         if request is GripperRequest.STOP:
             self._answer(command, counter, _STATUS.pack(GripperStatus.SUCCESS))
             return
         self._task = (request, counter)
         self.is_grasped = False
         if request is GripperRequest.HOMING:
-            self._start([0.0, MAX_WIDTH], FINGER_VELOCITY, (MAX_WIDTH - 1e-4, MAX_WIDTH))
+            self._start_motion([0.0, MAX_WIDTH], FINGER_VELOCITY, (MAX_WIDTH - 1e-4, MAX_WIDTH))
         elif request is GripperRequest.MOVE:
             width, speed = _MOVE.unpack(body)
-            self._start([width], speed, (width - 1e-4, width + 1e-4))
+            self._start_motion([width], speed, (width - 1e-4, width + 1e-4))
         else:
             width, inner, outer, speed, force = _GRASP.unpack(body)
             self.force = force
             if not 0.0 < force <= 2.0 * FINGER_FORCE:
-                self._finish(GripperStatus.FAIL)
+                self._finish_motion(GripperStatus.FAIL)
                 return
-            self._start([0.0], speed, (width - inner, width + outer))
+            self._start_motion([0.0], speed, (width - inner, width + outer))
 
-    def _start(self, stops: list[float], speed: float, desired: tuple[float, float]) -> None:
-        if not (speed > 0.0 and all(0.0 <= stop <= MAX_WIDTH for stop in stops)):
-            self._finish(GripperStatus.FAIL)
+    def _start_motion(
+        self, target_widths: list[float], speed: float, success_range: tuple[float, float]
+    ) -> None:
+        if not (speed > 0.0 and all(0.0 <= stop <= MAX_WIDTH for stop in target_widths)):
+            self._finish_motion(GripperStatus.FAIL)
             return
-        self._targets, self._success_range = stops, desired
+        self._targets, self._success_range = target_widths, success_range
         self._speed = min(speed, FINGER_VELOCITY)
 
     def disconnect(self) -> None:
@@ -128,7 +130,7 @@ class GripperServer:
     def cycle(self) -> None:
         """Move the fingers for one period, and send a state when it is due."""
         if self._targets:
-            self._move(self._targets[0])
+            self._move_fingers(self._targets[0])
         self._cycles += 1
         if self.peer is not None and self._cycles % STATE_CYCLES == 0:
             state = GRIPPER_STATE.pack(
@@ -141,20 +143,13 @@ class GripperServer:
             except OSError:
                 return
 
-    def _move(self, stop: float) -> None:
-        """Move the fingers for one period, or until they touch the object.
-
-        At ``stop`` or at the object, start to move to the next target width, or end the motion.
-
-        Args:
-            stop: Current target width [m].
-        """
+    def _move_fingers(self, target_width: float) -> None:
         step = self._speed * PERIOD
-        change = max(-step, min(step, stop - self.width))
+        change = max(-step, min(step, target_width - self.width))
         width = self.width + change
         blocked = width <= self.object_width <= self.width and change < 0.0
         self.width = self.object_width if blocked else width
-        if not blocked and self.width != stop:
+        if not blocked and self.width != target_width:
             return
         homing = self._task is not None and self._task[0] is GripperRequest.HOMING
         del self._targets[0]
@@ -164,10 +159,9 @@ class GripperServer:
         grasp = self._task is not None and self._task[0] is GripperRequest.GRASP
         done = low <= self.width <= high
         self.is_grasped = grasp and done
-        self._finish(GripperStatus.SUCCESS if done else GripperStatus.UNSUCCESSFUL)
+        self._finish_motion(GripperStatus.SUCCESS if done else GripperStatus.UNSUCCESSFUL)
 
-    def _finish(self, status: GripperStatus) -> None:
-        """End the motion of the fingers and answer its request."""
+    def _finish_motion(self, status: GripperStatus) -> None:
         task, self._task, self._targets = self._task, None, []
         if task is not None:
             self._answer(task[0], task[1], _STATUS.pack(status))

@@ -40,8 +40,7 @@ class Motion:
     """Motion of the robot, from the client's Move request to the final answer.
 
     Commanded torques are applied directly. All other commands move a desired joint configuration,
-    which the simulated robot follows by joint impedance control. The Cartesian impedance
-    controller of a real robot is not simulated.
+    which the simulated robot follows by joint impedance control.
 
     Attributes:
         request_id: Counter of the Move request.
@@ -88,7 +87,7 @@ class Motion:
         return self.controller is Controller.EXTERNAL
 
     def receive(self, command: np.void) -> str | None:
-        """Execute a command; return the name of the error that it causes, or None."""
+        """Execute a command; return the name of the libfranka error that it causes, or None."""
         first, self.started = not self.started, True
         if self.external:
             return self._take_torque(np.array(command["tau_J_d"]))
@@ -104,11 +103,11 @@ class Motion:
     def repeat(self) -> None:
         """Continue for a period without a command.
 
-        Torque control keeps its torque. Other motions continue with constant acceleration. An
-        asynchronous motion continues towards its goal.
+        Torque control keeps its torque, an asynchronous motion approaches its goal, and other
+        motions continue with constant acceleration.
         """
         if self.asynchronous:
-            self._approach()
+            self._approach_goal()
         elif not self.external and (self.started or self._first_losses < _MAX_FIRST_LOSSES):
             self._first_losses += 1
             if self.cartesian is None:
@@ -133,14 +132,14 @@ class Motion:
         before, self.q_d = self.q_d, q
         self._joints.receive_position(q - self._arrived)
         self._arrived = q
-        return self._fault(before, "joint_motion_generator_")
+        return self._limit_fault(before, "joint_motion_generator_")
 
     def _take_velocity(
-        self, dq: Vector, kind: str = "joint_motion_generator_", exact: bool = True
+        self, dq: Vector, error_prefix: str = "joint_motion_generator_", exact: bool = True
     ) -> str | None:
         before, self.q_d = self.q_d, self.q_d + dq * PERIOD
         self._joints.receive_velocity(dq, exact=exact)
-        return self._fault(before, kind)
+        return self._limit_fault(before, error_prefix)
 
     def _take_cartesian(
         self, reference: CartesianReference, command: np.void, first: bool
@@ -156,21 +155,14 @@ class Motion:
         dq, exact = reference.follow(self.q_d), reference.trend.exact
         return self._take_velocity(dq, "cartesian_motion_generator_joint_", exact)
 
-    def _fault(self, before: Vector, kind: str) -> str | None:
-        """Return the name of the error if the desired motion violates a limit, or None.
-
-        Args:
-            before: Desired joint positions of the last period, (7,) [rad].
-            kind: Prefix of the error name, such as ``joint_motion_generator_``.
-        """
+    def _limit_fault(self, q_d_before: Vector, error_prefix: str) -> str | None:
         if ((self.q_d < LOWER_LIMITS) | (self.q_d > UPPER_LIMITS)).any():
-            return f"{kind}position_limits_violation"
-        distance = np.where(self.dq_d > 0.0, UPPER_LIMITS - before, before - LOWER_LIMITS)
+            return f"{error_prefix}position_limits_violation"
+        distance = np.where(self.dq_d > 0.0, UPPER_LIMITS - q_d_before, q_d_before - LOWER_LIMITS)
         fault = self._joints.fault(velocity_towards(distance))
-        return None if fault is None else kind + fault
+        return None if fault is None else error_prefix + fault
 
-    def _approach(self) -> None:
-        """Move the desired joint positions towards an asynchronous goal, by one period."""
+    def _approach_goal(self) -> None:
         gap = self._goal - self.q_d
         distance = np.abs(gap)
         speed = np.minimum(self._max_velocity, np.sqrt(FR3_LIMITS.acceleration * distance))

@@ -46,7 +46,7 @@ class TcpPort:
     """TCP server for a single client; further clients are disconnected at once.
 
     Attributes:
-        peer: Address of the client, or None.
+        peer: Address of the client; None without a client.
         refused: Number of disconnected further clients.
     """
 
@@ -58,7 +58,7 @@ class TcpPort:
         on_message: Callable[[int, int, bytes], None],
         on_gone: Callable[[], None],
     ) -> None:
-        """Serve one client of a listening socket; further ones are disconnected at once.
+        """Accept clients of a listening socket.
 
         Args:
             selector: Selector that calls the handlers of readable sockets.
@@ -160,12 +160,9 @@ Datagram = tuple[int, bytes]
 class UdpLink:
     """UDP socket that sends states and receives commands, and can lose or delay datagrams.
 
-    States and commands share one socket, because the client sends its commands to the address
-    from which states arrive.
-
     Attributes:
         socket: Socket of both directions.
-        peer: Address and port of the client, or None.
+        peer: Address and port of the client; None without a client.
         dead: True to lose all datagrams, in both directions.
         lose_states: Number of next states to lose.
         lose_commands: Number of next commands to lose.
@@ -212,15 +209,12 @@ class UdpLink:
         return True
 
     def flush(self, now: int) -> None:
-        """Send delayed states that are due."""
+        """Send delayed states that are due at the time ``now`` [ns]."""
         while self._states and self._states[0][0] <= now:
             self._transmit(self._states.popleft()[1])
 
     def receive(self, now: int) -> tuple[list[Datagram], int]:
         """Return the received commands, and the number of commands lost by injected faults.
-
-        The arrival time of a command is that of the kernel, which does not depend on the
-        scheduling of this process.
 
         Args:
             now: Current time; commands whose injected delay has not passed are returned later
@@ -238,14 +232,14 @@ class UdpLink:
                 self.lose_commands = max(0, self.lose_commands - 1)
                 lost += 1
                 continue
-            self._commands.append((_arrival(ancillary) + self.delay, datagram))
+            self._commands.append((_arrival_time(ancillary) + self.delay, datagram))
         arrived = []
         while self._commands and self._commands[0][0] <= now:
             arrived.append(self._commands.popleft())
         return arrived, lost
 
     def next_delivery(self) -> int | None:
-        """Return the time at which the next delayed datagram is due [ns], or None."""
+        """Return the time at which the next delayed datagram is due [ns]; None for none."""
         due_times = [queue[0][0] for queue in (self._states, self._commands) if queue]
         return min(due_times) if due_times else None
 
@@ -271,8 +265,8 @@ class UdpLink:
                 return
 
 
-def _arrival(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """Return the kernel's time of arrival, converted to ``time.perf_counter_ns`` [ns]."""
+def _arrival_time(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """Return the arrival time of a datagram in the kernel, as of ``time.perf_counter_ns`` [ns]."""
     seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
     age = time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
     return time.perf_counter_ns() - int(max(0, age))

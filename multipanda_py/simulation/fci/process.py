@@ -70,8 +70,8 @@ class FciSim(Closeable):
         Args:
             addresses: Addresses of the robots, such as ``127.0.0.1``.
             lockstep: True to send a state as soon as the client has answered the previous one.
-            together: True for lockstep of all robots: a robot also waits for the commands of all
-                other moving robots before it sends a state.
+            together: True for a lockstep in which a robot also waits for the commands of all other
+                moving robots.
             phases: Delay of the first state of each robot [ms]; missing values are 0.
             ppm: Rate error of each robot's clock, positive if too slow [parts per million];
                 missing values are 0.
@@ -170,8 +170,7 @@ class Server:
             addresses: Addresses of the robots.
             timings: Timing of each robot.
             together: True if robots in lockstep wait for the commands of all moving robots.
-            world: Scene of all arms, in the order of ``addresses``; None for a separate scene per
-                arm.
+            world: Scene of all arms, in the order of ``addresses``; None: a scene per arm.
 
         Raises:
             BackendError: If a port is in use.
@@ -223,9 +222,7 @@ class Server:
 
 
 def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> Server:
-    """Open the ports of the robots that command-line options describe; return their server.
-
-    The priority of this process is set, too.
+    """Open the ports of simulated robots, set the priority of this process; return the server.
 
     Args:
         options: Arguments of :func:`.add_arguments`. Missing ``addresses`` are added: those of the
@@ -236,7 +233,7 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
         BackendError: If a port is in use, or the priority is not permitted.
         ConfigurationError: If an arm of the cell is not an FR3 with rigid joints.
     """
-    world = _world(options, cell)
+    world = _world_and_addresses(options, cell)
     timings = [
         Timing(
             options.lockstep or options.synchronized,
@@ -260,14 +257,10 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
     return server
 
 
-def _world(options: argparse.Namespace, cell: CellConfig | None) -> RobotWorld | None:
-    """Return the scene of a cell, or None without a cell.
-
-    Args:
-        options: Command-line options. Missing ``addresses`` are added: those of the cell, or
-            default ones.
-        cell: Configuration of the cell; None to read the cell file in ``options``, if any.
-    """
+def _world_and_addresses(
+    options: argparse.Namespace, cell: CellConfig | None
+) -> RobotWorld | None:
+    # Missing addresses are added to the options.
     if cell is None and options.cell is None:
         options.addresses = options.addresses or [FIRST_ADDRESS]
         return None
@@ -301,7 +294,7 @@ def main() -> int:
         return 1
     _answer(READY)
     try:
-        server.run(_owner_lives)
+        server.run(_parent_lives)
     except MultipandaError as error:
         log_line(f"simulated robots: {error}")
         return 1
@@ -310,8 +303,8 @@ def main() -> int:
     return 0
 
 
-def _owner_lives() -> bool:
-    """Return True while the parent process keeps the standard input open."""
+def _parent_lives() -> bool:
+    # The parent closes the standard input of this process when it ends.
     return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
 
 

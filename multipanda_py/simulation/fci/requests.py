@@ -54,7 +54,7 @@ def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes)
         body: Content of the request.
 
     Returns:
-        Body of the answer; None if ``robot`` sends the answer, as for an accepted motion.
+        Body of the answer; None if ``robot`` answers later, as for an accepted motion.
     """
     if request is RobotRequest.MOVE:
         return _move(robot, request_id, body)
@@ -172,18 +172,18 @@ def _load(robot: FciRobot, values: Vector) -> bool:
 def client_urdf() -> str:
     """Return the URDF of an FR3 without gripper, from which libfranka builds its dynamics.
 
-    libfranka needs joints whose names contain ``joint1`` to ``joint7``, and a flange named exactly
-    ``link8``. If these names have a prefix, it computes wrong gravity torques and reports no
-    error. It also reads ``position_based_velocity_limits``, which is not part of the URDF
-    standard. Mass and inertia of the gripper are in the state datagram (``m_ee``).
+    Mass and inertia of the gripper are in the state datagram (``m_ee``).
     """
+    # libfranka needs joints whose names contain joint1 to joint7, and a flange named link8. With a
+    # prefix, it computes wrong gravity torques without an error. It also reads
+    # position_based_velocity_limits, which is not part of the URDF standard.
     robot = Element("robot", name="fr3")
     for i, inertial in enumerate(INERTIALS["fr3"]):
         link = add(robot, "link", name=f"link{i}")
         add_inertial(link, inertial.mass, inertial.com, inertial.inertia)
     add(robot, "link", name="link8")
     for i, origin in enumerate(JOINT_ORIGINS):
-        joint = _add_joint(robot, "revolute", i + 1)
+        joint = _add_joint_to_link(robot, "revolute", i + 1)
         add_joint_origin(joint, origin.position, origin.rotation)
         add(joint, "axis", xyz="0 0 1")
         limit = {
@@ -199,12 +199,11 @@ def client_urdf() -> str:
             velocity_offset=numbers(VELOCITY_OFFSET[i : i + 1]),
             deceleration_limit=numbers(DECELERATION[i : i + 1]),
         )
-    add_joint_origin(_add_joint(robot, "fixed", 8), (0.0, 0.0, FLANGE_HEIGHT))
+    add_joint_origin(_add_joint_to_link(robot, "fixed", 8), (0.0, 0.0, FLANGE_HEIGHT))
     return '<?xml version="1.0"?>\n' + ElementTree.tostring(robot, encoding="unicode")
 
 
-def _add_joint(robot: Element, kind: str, index: int) -> Element:
-    """Add the joint between link ``index - 1`` and link ``index``, and return it."""
+def _add_joint_to_link(robot: Element, kind: str, index: int) -> Element:
     joint = add(robot, "joint", name=f"joint{index}", type=kind)
     add(joint, "parent", link=f"link{index - 1}")
     add(joint, "child", link=f"link{index}")

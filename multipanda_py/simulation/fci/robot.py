@@ -59,7 +59,7 @@ class RobotState:
         self.configure()
 
     def configure(self) -> None:
-        """Write frames and load, which change only by requests of the client."""
+        """Write frames and load to the datagram; they change only by requests of the client."""
         frames, fields = self._robot.frames, self._fields
         self._held_at = None
         fields["F_T_NE"][:] = frames.F_T_NE.ravel(order="F")
@@ -74,7 +74,7 @@ class RobotState:
         self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
 
     def errors(self, name: str, active: tuple[str, ...]) -> None:
-        """Set the flags of given errors in a field of the datagram, and clear all other flags.
+        """Set the flags of active errors in a field of the datagram, and clear all others.
 
         Args:
             name: Name of the field, ``errors`` or ``reflex_reason``.
@@ -83,7 +83,7 @@ class RobotState:
         self._fields[name][:] = [error in active for error in ERRORS]
 
     def fill(self, message_id: int, success_rate: float) -> bytearray:
-        """Write all fields that change in every cycle, and return the encoded state.
+        """Write all fields that change in every cycle, and return the datagram.
 
         ``success_rate`` is the fraction of the last commands that arrived, 0 to 1.
         """
@@ -118,20 +118,18 @@ class RobotState:
         return self.datagram.buffer
 
     def _fill_elbow(self) -> None:
-        """Write the measured and the desired elbow: angle of joint 3, and sign of joint 4."""
         fields = self._fields
         for name, q in (("elbow", "q"), ("elbow_d", "q_d"), ("elbow_c", "q_d")):
             fields[name][:] = (fields[q][2], np.sign(fields[q][3] - ELBOW_FLIP))
         fields["delbow_c"][0], fields["ddelbow_c"][0] = fields["dq_d"][2], fields["ddq_d"][2]
 
     def _fill_poses(self) -> None:
-        """Write the measured pose, and the desired pose with its twist and acceleration."""
         robot, fields = self._robot, self._fields
         fields["O_T_EE"][:] = robot.pose_ee.ravel(order="F")
         motion = robot.motion
         pose, twist, acceleration = robot.pose_ee, _ZERO_TWIST, _ZERO_TWIST
         if motion is None:
-            pose = self._held_pose()
+            pose = self._pose_at_hold_q()
         elif motion.cartesian is not None:
             reference = motion.cartesian
             pose, twist = reference.pose, reference.trend.velocity
@@ -145,8 +143,7 @@ class RobotState:
             fields[name][:] = twist
         fields["O_ddP_EE_c"][:] = acceleration
 
-    def _held_pose(self) -> Vector:
-        """Return the end effector's pose at the held joint positions ``hold_q``; cached."""
+    def _pose_at_hold_q(self) -> Vector:
         robot = self._robot
         if self._held_at is not robot.hold_q:
             self._held_at = robot.hold_q
@@ -180,8 +177,8 @@ class FciRobot:
 
     In torque control the motors exert the commanded torque, :math:`\tau = \tau_{J,d}`, with
     gravity compensated. All other modes use a critically damped joint impedance controller,
-    :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`. At rest, brakes hold the arm. An external
-    push (``tau_push``, ``wrench_push``) releases them.
+    :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`. At rest, brakes hold the arm, unless an
+    external push acts (``tau_push``, ``wrench_push``).
 
     Args:
         answer: Function that sends an answer to the client, with type and number of the request.
@@ -190,9 +187,9 @@ class FciRobot:
     Attributes:
         frames: Frames of the end effector.
         thresholds: Thresholds of contacts and collisions.
-        load: Load set by the client; the simulation attaches it to the flange.
+        load: Load at the flange, set by the client.
         mode: Mode of the robot.
-        motion: Running motion, or None.
+        motion: Running motion; None without a motion.
         errors: Names of the current errors.
         hold_q: Joint positions that the robot holds without a motion, (7,) [rad].
         cycles: Statistics of control cycles.
@@ -219,7 +216,7 @@ class FciRobot:
         self.tau_push, self.wrench_push = np.zeros(7), np.zeros(6)
         self._recovery: tuple[int, int] | None = None
         self._damping = self._critical_damping()
-        self._observe()
+        self._update_pose_and_wrench()
         carried = known and Load(known.mass, known.com_in_flange, known.inertia)
         self.state = RobotState(self, carried or NO_LOAD)
 
@@ -232,7 +229,7 @@ class FciRobot:
         self._send(RobotRequest.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
 
     def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
-        """End the running motion, if any, and send its final answer to the client.
+        """End the running motion, and send its final answer to the client.
 
         Args:
             status: Final answer to the client's Move request.
@@ -265,8 +262,7 @@ class FciRobot:
     def recover(self, request_id: int) -> None:
         """Start automatic error recovery; the client gets the answer when the recovery ends.
 
-        The client gets the answer at once if there is no error or the robot's mode does not permit
-        a recovery.
+        Without an error, or in a mode without recovery, the client gets the answer at once.
 
         Args:
             request_id: Number of the client's request.
@@ -305,15 +301,15 @@ class FciRobot:
             self.mode = Mode.REFLEX if self.errors else Mode.IDLE
 
     def cycle(self, command: np.void | None) -> bytearray:
-        """Advance by one period; return the new state, encoded.
+        """Advance by one period; return the datagram of the new state.
 
         Args:
             command: Command of the client for the last state; None if it is missing.
         """
         if self.motion is not None:
             self._control(self.motion, command)
-        self._move()
-        self._observe()
+        self._move_arm()
+        self._update_pose_and_wrench()
         if self.motion is not None:
             q, dq = self.physics.q, self.physics.dq
             result = violations(q, dq, self.tau_ext, self.wrench_stiffness, self.thresholds)
@@ -344,8 +340,7 @@ class FciRobot:
         elif motion.asynchronous:
             motion.repeat()
 
-    def _move(self) -> None:
-        """Compute the motor torques of this cycle and advance the simulation."""
+    def _move_arm(self) -> None:
         physics, motion = self.physics, self.motion
         if motion is not None and motion.external and motion.started:
             tau = motion.tau
@@ -363,14 +358,10 @@ class FciRobot:
             tau = self.stiffness * error + self._damping * speed
         physics.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
 
-    def _observe(self) -> None:
-        """Compute the end effector's pose, and external torques and wrench.
-
-        As on a Franka robot, torques that the arm exerts on its environment are positive. The
-        wrench is computed along the axes of the base and in the stiffness frame.
-        """
+    def _update_pose_and_wrench(self) -> None:
         physics, frames = self.physics, self.frames
         self.pose_ee: Vector = physics.flange() @ frames.pose_ee_in_flange
+        # As on a Franka robot, torques that the arm exerts on its environment are positive.
         self.tau_ext: Vector = -physics.tau_ext
         stiffness = self.pose_ee @ frames.EE_T_K
         self.wrench_base, self.wrench_stiffness = np.zeros(6), np.zeros(6)

@@ -41,8 +41,8 @@ def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
     Args:
         config: Configuration of the cell.
         addresses: Addresses of the arms in the order of the cell file; arms without address are
-            left out. If empty, ``robot_ip`` of the cell file applies. If no arm has
-            ``robot_ip``, all arms get addresses from 127.0.0.1 on.
+            left out. If empty, ``robot_ip`` of the cell file applies; without any ``robot_ip``,
+            addresses from 127.0.0.1 on.
 
     Raises:
         ConfigurationError: If there are more addresses than arms, or an address repeats.
@@ -69,9 +69,9 @@ def world_of(
 ) -> RobotWorld:
     """Build the scene of a cell's arms and objects.
 
-    Arms are simulated with the perturbation, noise and tool of the cell file. Robot controllers
-    use the unperturbed model of an FR3, with gripper and tool. Grippers are rigid. Delays in the
-    cell file are ignored, because the network already delays states and commands.
+    Arms are simulated with the perturbation, noise and tool of the cell file, but without its
+    delays. Robot controllers use the unperturbed model of an FR3, with gripper and tool. Grippers
+    are rigid.
 
     Args:
         config: Configuration of the cell; the backends of its arms do not matter.
@@ -84,14 +84,14 @@ def world_of(
     """
     arms = {name: config.arms[name] for name in names}
     for name, arm in arms.items():
-        _check(name, arm)
+        _check_model(name, arm)
     made = [_arm(index, name, arm) for index, (name, arm) in enumerate(arms.items())]
     objects = [obj for obj in describe_objects(config) if obj.present]
     return RobotWorld(made, objects, reset_objects=reset_objects)
 
 
-def left_out(config: CellConfig) -> list[str]:
-    """Return a message for each arm of a cell whose delays are ignored by simulated FCI robots."""
+def ignored_delays(config: CellConfig) -> list[str]:
+    """Return a message for each arm whose delays in the cell file simulated FCI robots ignore."""
     result = []
     for name, arm in config.arms.items():
         keys = [key for key in ("state_delay", "command_delay") if getattr(arm.perturbation, key)]
@@ -104,7 +104,7 @@ def left_out(config: CellConfig) -> list[str]:
     return result
 
 
-def _check(name: str, arm: ArmConfig) -> None:
+def _check_model(name: str, arm: ArmConfig) -> None:
     if arm.model != ROBOT_MODEL:
         raise ConfigurationError(
             f"arms.{name}.model: got {arm.robot.name}"
@@ -133,11 +133,13 @@ def _arm(index: int, name: str, arm: ArmConfig) -> WorldArm:
         real,
         np.array(arm.q_start),
         partial(add_payload, arm=real, settings=arm.perturbation),
-        None if perfect else partial(_drive, arm=arm, described=described, real=real, seed=index),
+        None
+        if perfect
+        else partial(_imperfect_drivetrain, arm=arm, described=described, real=real, seed=index),
     )
 
 
-def _drive(
+def _imperfect_drivetrain(
     model: mujoco.MjModel,
     data: mujoco.MjData,
     dof: int,
@@ -147,17 +149,6 @@ def _drive(
     real: ArmDescription,
     seed: int,
 ) -> Drivetrain:
-    """Build the drivetrain of an arm in a compiled scene: friction, noise and model errors.
-
-    Args:
-        model: Model of the scene.
-        data: State of the scene.
-        dof: Index of the arm's first joint in ``qvel``.
-        arm: Section of the arm in the cell file.
-        described: Description of the arm that its robot uses, without model errors.
-        real: Description of the simulated arm, with model errors.
-        seed: Seed of the noise.
-    """
     if arm.perturbation.inertia_scale != 1.0:
         scale_inertia(model, real, arm.perturbation.inertia_scale)
     imperfections = imperfection_stages(model, data, described, real, arm, dof, seed, PERIOD)

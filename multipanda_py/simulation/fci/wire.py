@@ -108,10 +108,7 @@ class Generator(IntEnum):
 
 
 class MoveStatus(IntEnum):
-    """Answers to the request Move.
-
-    The first answer is MOTION_STARTED, or a rejection. A later answer ends the motion.
-    """
+    """Answers to the request Move: first MOTION_STARTED or a rejection, later the end."""
 
     SUCCESS = 0
     MOTION_STARTED = 1

@@ -18,7 +18,7 @@ from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.simulation.mujoco_friction import correct_friction
 from multipanda_py.simulation.scene_mjcf import build_scene
-from multipanda_py.simulation.world import diverged, install_warning_handler, was_reset
+from multipanda_py.simulation.world import divergence_message, install_warning_handler, was_reset
 
 with extras_named():
     import mujoco
@@ -70,7 +70,7 @@ class RobotWorld:
     """Scene shared by the arms of several robots, each with its own clock.
 
     The scene advances by a period when every arm has commanded a torque, or one arm has commanded
-    two. An arm whose robot is off or late therefore does not stop the other arms.
+    two.
 
     Args:
         arms: Arms of the scene.
@@ -80,8 +80,7 @@ class RobotWorld:
 
     Attributes:
         drives: Drivetrain of each arm; None for an ideal arm.
-        is_static: True for a scene of one ideal arm without movable objects, in which nothing
-            moves while the arm rests.
+        is_static: True for a scene of one ideal arm without movable objects.
 
     Raises:
         ConfigurationError: If names repeat.
@@ -144,8 +143,7 @@ class RobotWorld:
     def torque_commanded(self, arm_index: int) -> None:
         """Record that an arm has commanded its torque for the next period.
 
-        The scene advances by one period when all arms have commanded, or when this arm has
-        commanded twice in the current period.
+        This advances the scene if all arms have commanded, or this arm twice.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -174,7 +172,7 @@ class RobotWorld:
         """Move all movable objects back to their initial poses, at rest.
 
         Returns:
-            False if another body is at one of these poses. Then no object is moved.
+            False if another body is at one of these poses; then no object is moved.
         """
         before = self.data.qpos.copy(), self.data.qvel.copy()
         for positions, velocities in self._movable:
@@ -201,7 +199,7 @@ class RobotWorld:
             correct_friction(model, data)
         mujoco.mj_step2(model, data)
         if was_reset(data, before):
-            raise BackendError(diverged("the simulation of the arms diverged"))
+            raise BackendError(divergence_message("the simulation of the arms diverged"))
         contact = self._contact
         contact[:] = 0.0
         if data.ncon and data.nefc:
@@ -225,8 +223,7 @@ class Physics:
 
     Here M is the mass matrix, B the rotor inertia, c the Coriolis torque, :math:`\tau` the motor
     torque and :math:`\tau_{env}` the torque by the environment. All public quantities are in the
-    base frame of the arm. An arm with model errors or noise has a :class:`.Drivetrain` between
-    command, joints and sensors.
+    base frame of the arm. An arm with model errors or noise has a :class:`.Drivetrain`.
 
     Args:
         world: Scene of the arm; None for a separate scene.
@@ -234,8 +231,7 @@ class Physics:
 
     Attributes:
         end_effector: End effector, which Desk sets on a real robot; None without one.
-        gravity_in_base: Gravity vector in the base frame, by the arm's description without model
-            errors, (3,) [m/s^2].
+        gravity_in_base: Gravity vector in the base frame, without model errors, (3,) [m/s^2].
         q: Measured joint positions, (7,) [rad].
         dq: Measured joint velocities, (7,) [rad/s].
         ddq: Joint accelerations of the last step, (7,) [rad/s^2].
@@ -379,9 +375,7 @@ class Physics:
         return self._jacobian(self.world.data, point)
 
     def wrench_at(self, point: Vector, tau: Vector) -> Vector:
-        """Return the wrench at a point that explains joint torques best, (6,) [N, Nm].
-
-        The wrench is along the axes of the base.
+        """Return the wrench in the base that best explains joint torques, (6,) [N, Nm].
 
         Args:
             point: Point of application in the base, (3,) [m].

@@ -100,7 +100,7 @@ class Led:
         return float(self.cell.pose("left").position[2])
 
     def target(self):
-        return float(self.teleoperator.arms["left"].sent.position[2])
+        return float(self.teleoperator.arms["left"].last_target.position[2])
 
     def close(self):
         self.leader.close()

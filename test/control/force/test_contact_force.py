@@ -20,7 +20,7 @@ def test_fast_tool_lost_contact_as_late_as_slow_filter():
     maker = StateMaker()
     (state,) = maker.random(np.random.default_rng(1))
     arm = ContactForceController("arm0", PERIOD, ForceParams(filter_time=0.1).gains())
-    arm.ask(np.array([0.0, 0.0, -20.0, 0.0, 0.0, 0.0]))
+    arm.set_desired_wrench(np.array([0.0, 0.0, -20.0, 0.0, 0.0, 0.0]))
     arm.set_direction()
     found = []
     for force, speed, cycles in ((20.0, 0.0, 500), (0.0, 0.1, 15)):

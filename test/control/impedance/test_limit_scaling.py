@@ -62,7 +62,7 @@ def test_fast_joints_are_never_counted_as_slow():
         (state,) = maker.random(rng)
         state.dq[:] = rng.normal(size=7) * rng.choice([0.2, 1.0], 7)
         maximum = (np.abs(state.dq) / FR3_LIMITS.velocity).max()
-        used = margin.used(state)
+        used = margin.limit_fraction(state)
         assert used == pytest.approx(maximum) or (used == 0.0 and maximum <= 0.35)
         found += maximum > 0.35
     assert found > 50

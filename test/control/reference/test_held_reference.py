@@ -68,11 +68,11 @@ class Goal:
     def stream(self, speed, cycles, every=20):
         """Move the goal in steps."""
         for _ in range(cycles // every):
-            self.cap.give(speed * every * PERIOD, self.now)
+            self.cap.add_step(speed * every * PERIOD, self.now)
             self.now += every
 
     def jump(self, step):
-        self.cap.give(step, self.now)
+        self.cap.add_step(step, self.now)
         self.now += 1
 
     def bound(self, gap, in_contact=math.inf):

@@ -75,7 +75,7 @@ def test_joint_jump_is_refused_until_physically_possible():
 
 def test_joint_jump_was_accepted_after_delay():
     """A jump of 0.5 rad was accepted after 65 ms without a request, and the arm drifted."""
-    reading = JointReading(["a"], [3.0], longest=0.05)
+    reading = JointReading(["a"], [3.0], max_gap=0.05)
     assert reading.receive(message(1.0, ["a"], [0.0], [0], []))
     with pytest.raises(StateInvalid, match=r"\b0\.5 rad\b.*\b200 ms\b.*\b0\.4 rad"):
         reading.receive(message(1.2, ["a"], [0.5], [0], []))

@@ -42,7 +42,7 @@ def test_grippers_stay_on_object_in_every_slice(pivots):
     with Cell.from_yaml(CELL, placement="inline") as cell:
         cell.step(1)
         start = observe(cell, BOTH)
-        plan = Planner(cell, task).ask(task.subtasks[0], "hybrid", start).result()
+        plan = Planner(cell, task).request(task.subtasks[0], "hybrid", start).result()
         arms = cell.descriptions
     box = plan.object_paths["box"]
     moved = box[-1].position - start.object_poses["box"].position
@@ -72,7 +72,7 @@ def test_compliance_was_corrected_within_first_slice():
     with simple_cell() as cell:
         cell.step(1)
         start = observe(cell, ["left"])
-        plan = Planner(cell, task).ask(task.subtasks[0], "optimization", start).result()
+        plan = Planner(cell, task).request(task.subtasks[0], "optimization", start).result()
         bent = cell.state("left").q + 0.05 * np.array([1, -1, 1, -1, 1, -1, 1])
         state = replace(cell.state("left"), q=bent, dq=np.zeros(7))
         limits, gate = cell.descriptions["left"].limits, cell.config.gate
@@ -96,7 +96,9 @@ def test_path_beyond_joint_torques_was_started():
         subtasks = [{**carry, "force": force}]
         data = {"name": "t", "controllet": "augmented", "contacts": {"sides": sides}}
         task = TaskFile.from_dict({**data, "subtasks": subtasks})
-        return Planner(cell, task).ask(task.subtasks[0], "hybrid", observe(cell, BOTH)).result()
+        return (
+            Planner(cell, task).request(task.subtasks[0], "hybrid", observe(cell, BOTH)).result()
+        )
 
     with Cell.from_yaml(CELL, placement="inline") as cell:
         cell.step(1)
@@ -143,7 +145,9 @@ def planned(subtask, arms, objects=None, **of_task):
     with simple_cell(objects=objects or {}) as cell:
         cell.step(1)
         plan = (
-            Planner(cell, task).ask(task.subtasks[0], "optimization", observe(cell, arms)).result()
+            Planner(cell, task)
+            .request(task.subtasks[0], "optimization", observe(cell, arms))
+            .result()
         )
         return plan, maximum_penetration(cell, plan)
 

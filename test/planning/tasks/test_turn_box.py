@@ -61,7 +61,7 @@ def test_all_paths_are_feasible_for_four_arms():
             mode = proposed_mode(subtask)
             if mode == "force":
                 continue
-            plan = planner.ask(subtask, mode, observed).result()
+            plan = planner.request(subtask, mode, observed).result()
             for number, box in enumerate(plan.object_paths.get("box", ())):
                 for point in task.points(subtask, cell.config):
                     q = plan.postures[point.arm][number]

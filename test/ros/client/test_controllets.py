@@ -46,7 +46,10 @@ def checked(sent, rejected):
     config = CellConfig.from_dict({"arms": {"left": {}}, "controllets": controllets})
     arm = SimpleNamespace(status=ArmStatus(owner=name), topics=[])
     targets = SimpleNamespace(
-        sent={"left": 0}, connect=lambda: None, target_age=lambda _: 0.0, of_others=lambda _: ""
+        sent={"left": 0},
+        forget_earlier_targets=lambda: None,
+        target_age=lambda _: 0.0,
+        competing_topic=lambda _: "",
     )
     link = SimpleNamespace(offer=lambda *_: None, ask=lambda *_: SimpleNamespace(ok=True))
     remote = RemoteControllets(link, "/cell", config, {"left": arm}, targets, 1.0)

@@ -39,7 +39,7 @@ class Law:
     def put(self, **values):
         for name, value in values.items():
             name = name.replace("__", ".")
-            self.values |= self.names.ours(name, value, self.values.get)
+            self.values |= self.names.to_own_parameters(name, value, self.values.get)
             self.names.keep(name, value)
 
     def get(self, name):
@@ -102,7 +102,7 @@ def test_boolean_was_accepted_as_number_one(law):
     assert not law.names.has("nullspace.stiffness", True)
     for name in ("task.k_pos_x", "task.error_clip.x", "nullspace.damping", "nullspace.max_tau"):
         with pytest.raises(ParameterRejected, match=f"^{name}: .*True"):
-            law.names.ours(name, True, law.values.get)
+            law.names.to_own_parameters(name, True, law.values.get)
 
 
 def test_flags_frames_and_projectors(law):
@@ -125,5 +125,5 @@ def test_names_without_counterpart_are_reported_and_conflicting_values_rejected(
     for name, value in (("use_operational_space", True), ("stop_commands", True),
                         ("task.k_pos_x", "stiff"), ("task.k_pos_x", [1.0])):  # fmt: skip
         with pytest.raises(ParameterRejected, match=rf"^{name}: "):
-            law.names.ours(name, value, law.values.get)
+            law.names.to_own_parameters(name, value, law.values.get)
     assert not law.names.has("task.k_pos_w")

@@ -45,19 +45,19 @@ def here(ros):
 
 def test_incompatible_subscriber_was_reported_after_its_removal(here):
     here.node.create_publisher(Float64, "/kept_here", QoSProfile(depth=1))
-    unheard = here.node.guard.unheard
+    qos_warnings = here.node.guard.qos_warnings
     profile = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     others = [rclpy.create_node(name) for name in ("deaf_one", "deaf_two")]
     subscriptions = [
         other.create_subscription(Float64, "/kept_here", print, profile) for other in others
     ]
-    here.until(lambda: "/deaf_one" in unheard.get("/kept_here", ""))
-    here.until(lambda: "/deaf_two" in unheard["/kept_here"])
+    here.until(lambda: "/deaf_one" in qos_warnings.get("/kept_here", ""))
+    here.until(lambda: "/deaf_two" in qos_warnings["/kept_here"])
     others[0].destroy_subscription(subscriptions[0])
-    here.until(lambda: "/deaf_one" not in unheard["/kept_here"])
-    assert "/deaf_two" in unheard["/kept_here"]
+    here.until(lambda: "/deaf_one" not in qos_warnings["/kept_here"])
+    assert "/deaf_two" in qos_warnings["/kept_here"]
     others[1].destroy_subscription(subscriptions[1])
-    here.until(lambda: not unheard)
+    here.until(lambda: not qos_warnings)
     for other in others:
         other.destroy_node()
 

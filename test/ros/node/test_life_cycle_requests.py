@@ -50,7 +50,7 @@ def life(ros, cell):
     """Life cycle of a cell with active controllets."""
     node = GuardedNode("cell_by_hand")
     life = LifeCycle(node, wants_cell=True)
-    assert not list(life.has(cell))
+    assert not list(life.take_cell(cell))
     yield life
     life.close()
     node.destroy_node()

@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.node.qos import describe, others
+from multipanda_py.ros.node.qos import describe_mismatch, incompatible_endpoints
 
 pytestmark = pytest.mark.node
 
@@ -123,11 +123,11 @@ def test_incompatible_publisher_is_named(ros, beside):
     executor.add_node(here)
     for _ in range(100):
         executor.spin_once(timeout_sec=0.1)
-        if here.guard.mismatches and others(here.guard.mismatches[0]):
+        if here.guard.mismatches and incompatible_endpoints(here.guard.mismatches[0]):
             break
     (mismatch,) = here.guard.mismatches
     names = r"^/much: /offers_little .*\bBEST_EFFORT\b.*\bRELIABLE\b"
-    assert re.match(names, describe(mismatch))
+    assert re.match(names, describe_mismatch(mismatch))
     executor.shutdown()
     here.destroy_node()
 

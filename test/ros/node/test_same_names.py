@@ -11,7 +11,7 @@ from processes import wait_until
 from rclpy.context import Context
 
 from multipanda_py.exceptions import CellBusy
-from multipanda_py.ros.node.graph_watch import check_name_conflicts, managers
+from multipanda_py.ros.node.graph_watch import check_name_conflicts, manager_counts
 
 pytestmark = pytest.mark.node
 
@@ -37,7 +37,7 @@ def begins(ros):
 
 
 def is_listed(node):
-    return bool(managers(node, ["left"]))
+    return bool(manager_counts(node, ["left"]))
 
 
 def test_unresponsive_live_node_was_treated_as_dead(mute, begins, monkeypatch):

@@ -30,12 +30,12 @@ libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
 libc.signal(signal.SIGUSR2, ctypes.cast(libc.pause, ctypes.c_void_p))
 from multipanda_py.ros.node import node
 from multipanda_py.ros.node.graph_watch import GraphWatch
-look = GraphWatch._check_names
+look = GraphWatch._check_manager_names
 def look_or_stand(self):
     while os.path.exists(file):
         time.sleep(0.01)
     look(self)
-GraphWatch._check_names = look_or_stand
+GraphWatch._check_manager_names = look_or_stand
 sys.exit(node.main())
 """
 

@@ -13,7 +13,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.simulation.fci.requests import handle
 from multipanda_py.simulation.fci.robot import FciRobot
-from multipanda_py.simulation.fci.scene import left_out, robots_of, world_of
+from multipanda_py.simulation.fci.scene import ignored_delays, robots_of, world_of
 from multipanda_py.simulation.fci.wire import MOVE, Controller, Generator, Mode, RobotRequest
 from multipanda_py.simulation.fci.world import PERIOD, Physics, RobotWorld, default_arm
 
@@ -188,7 +188,7 @@ def test_unsupported_cells_are_rejected(call, words):
 
 def test_unsupported_keys_of_cell_are_reported():
     arms = {"arm": {"perturbation": {"command_delay": 0.001}}}
-    (reported,) = left_out(CellConfig.from_dict({"arms": arms}))
+    (reported,) = ignored_delays(CellConfig.from_dict({"arms": arms}))
     assert reported.startswith("arms.arm.perturbation: command_delay: ignored")
 
 

@@ -22,7 +22,7 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
 
     Args:
         path: Folder with ``config.json``, ``model.safetensors`` and the processors.
-        sizes: Shapes of observations and ``action`` in the environment, by key of the data set, as
+        sizes: Shapes of observations and ``action`` in the environment by key of the data set, as
             JSON.
         task: Task instruction for language-conditioned policies.
         device: Torch device.
@@ -59,7 +59,7 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
 
 
 def check(config: Any, sizes: dict[str, list[int]]) -> None:
-    """Check that a policy has observations and actions of the same shapes as the environment.
+    """Check that a policy has observations and actions of the shapes of the environment.
 
     Args:
         config: Configuration of the policy.
