@@ -260,7 +260,7 @@ def find_move(
     scene = scene.carrying(carried_by_one_gripper(grips))
     retreat = None
     if avoidance is not None:
-        timing = partial(_minimum_time_trajectory, speed=request.velocity_scaling)
+        timing = partial(_minimum_time_trajectory, velocity_scaling=request.velocity_scaling)
         retreat = timed_retreat(scene, held, request, avoidance, LIMIT_MARGIN, timing)
     if retreat is not None:
         scene = scene.starting_at(retreat.end)
