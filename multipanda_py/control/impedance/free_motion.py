@@ -114,20 +114,27 @@ class ShiftedConfiguration:
 
     Attributes:
         is_shifted: True if r is not zero.
+        step_taken: Change of r in the last cycle, (n,) [rad].
 
     Thread: control.
     """
 
     def __init__(self, joints: int, period: float) -> None:
         self._period = period
-        self._shift, self._configuration, self._velocity = np.zeros((3, joints))
+        self._shift, self._configuration, self._velocity, self.step_taken = np.zeros((4, joints))
         self.is_shifted = False
 
     def reset(self) -> None:
-        self._shift[:], self.is_shifted = 0.0, False
+        self._shift[:] = self.step_taken[:] = 0.0
+        self.is_shifted = False
 
     def step(
-        self, state: ArmState, free: Vector | None, configuration: Vector, velocity: Vector | None
+        self,
+        state: ArmState,
+        free: Vector | None,
+        configuration: Vector,
+        velocity: Vector | None,
+        return_scale: float = 1.0,
     ) -> tuple[Vector, Vector | None]:
         """Return the shifted configuration (n,) [rad] and its velocity (n,) [rad/s] of this cycle.
 
@@ -136,8 +143,10 @@ class ShiftedConfiguration:
             free: Joint velocity of the free motion, (n,) [rad/s]; None if no direction is free.
             configuration: Desired configuration q_n, (n,) [rad].
             velocity: Velocity of the desired configuration, (n,) [rad/s]; None means rest.
+            return_scale: Factor of the return speed v_r, 0 to 1.
         """
-        shift, speed = self._shift, RETURN_SPEED
+        shift, speed, step_taken = self._shift, RETURN_SPEED, self.step_taken
+        step_taken[:] = shift
         if free is not None:
             energy = 0.5 * float(free.dot(state.mass_matrix).dot(state.dq))
             resting = max(0.0, 1.0 - energy / RESTING_ENERGY)
@@ -145,7 +154,8 @@ class ShiftedConfiguration:
             add(shift, multiply(free, self._period, self._velocity), shift)
             velocity = add(free, 0.0 if velocity is None else velocity, self._velocity)
         farthest = max(map(abs, shift.tolist()))
-        scale = 1.0 - speed * self._period / farthest if farthest > 0.0 else 0.0
+        scale = 1.0 - return_scale * speed * self._period / farthest if farthest > 0.0 else 0.0
         multiply(shift, max(0.0, scale), shift)
+        subtract(shift, step_taken, step_taken)
         self.is_shifted = scale > 0.0
         return add(configuration, shift, self._configuration), velocity

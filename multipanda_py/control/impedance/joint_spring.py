@@ -192,11 +192,14 @@ class NullspaceProjector:
     Args:
         joints: Number of joints n.
 
+    Attributes:
+        wrench: Wrench F of the torques J^T F that the last projection removed, (6,) [N, Nm].
+
     Thread: control.
     """
 
     def __init__(self, joints: int) -> None:
-        self._task, self._wrench = np.zeros(6), np.zeros(6)
+        self._task, self.wrench = np.zeros(6), np.zeros(6)
         self._part = np.zeros(joints)
         self._normal = np.zeros((6, 6))
         self._diagonal = self._normal.reshape(-1)[::7]
@@ -208,7 +211,7 @@ class NullspaceProjector:
         space = state.operational_space()
         task = tau.dot(space.minv_jt, self._task)
         inertia = space.projection_inertia() if space.damping else space.inertia
-        wrench = inertia.dot(task, self._wrench)
+        wrench = inertia.dot(task, self.wrench)
         return subtract(tau, wrench.dot(state.jacobian, self._part), tau)
 
     def kinematic(self, state: ArmState, tau: Vector) -> Vector:
@@ -218,16 +221,16 @@ class NullspaceProjector:
         solver.compute(normal)
         task = jacobian.dot(tau, self._task)
         if min_eigenvalue(solver, self._diagonal) > TaskInertia.SIGMA_MIN_EXACT**2:
-            wrench = solver.solve(task)
+            self.wrench[:] = solver.solve(task)
         else:
-            wrench = self._solve_near_singular(normal, task)
-        subtract(tau, wrench.dot(jacobian, self._part), tau)
+            self._solve_near_singular(normal, task)
+        subtract(tau, self.wrench.dot(jacobian, self._part), tau)
         return tau
 
-    def _solve_near_singular(self, normal: Matrix, task: Vector) -> Vector:
+    def _solve_near_singular(self, normal: Matrix, task: Vector) -> None:
         self._eigen.compute(normal)
         w, v = self._eigen.eigenvalues(), self._eigen.eigenvectors()
-        return dot(v, fade(w, TaskInertia.SIGMA_MIN_EXACT**2) * dot(task, v), self._wrench)
+        dot(v, fade(w, TaskInertia.SIGMA_MIN_EXACT**2) * dot(task, v), self.wrench)
 
 
 MAX_DAMPING, LIGHT_DAMPING, BARE_DAMPING = 12.0, 7.0, 3.4
@@ -260,7 +263,8 @@ class ConfigurationSpring:
         robot: Robot model with n joints.
 
     Attributes:
-        project: Projector, applied in place; None if torques are not projected.
+        project: Projection, applied in place; None if torques are not projected.
+        projector: Projector that executes ``project``.
 
     Thread: control.
     """
@@ -276,7 +280,7 @@ class ConfigurationSpring:
             self._error.reshape(-1),
             False,
         )
-        projector = NullspaceProjector(joints)
+        self.projector = projector = NullspaceProjector(joints)
         self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
 
     def set_gains(

@@ -10,13 +10,14 @@ import numpy as np
 from numpy import add
 
 from multipanda_py.context import MAX_JOINT_ERROR, BumplessTransfer, Context
-from multipanda_py.control.impedance.free_motion import ShiftedConfiguration
+from multipanda_py.control.impedance.free_motion import ShiftedConfiguration, projected_inertia
 from multipanda_py.control.impedance.joint_spring import (
     PROJECTORS,
     ConfigurationSpring,
     missing_nullspace_warnings,
 )
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
+from multipanda_py.control.impedance.nullspace_tank import NullspaceTank
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, choice, joint_vector, number
 from multipanda_py.state import ArmState, Vector
@@ -53,6 +54,12 @@ class NullspaceParams:
     )  # fmt: skip
 
 
+def _reference(target: CartesianTarget, arm: int) -> Vector | None:
+    """Return the reference pose of an arm or of its object, (12,); None if there is no pose."""
+    records = target.data.get("pose") or target.data.get("object")
+    return None if records is None else records[arm if len(records) > 1 else 0]
+
+
 class Nullspace(Feature[NullspaceParams]):
     """Joint spring towards a desired configuration, in the nullspace of the tool.
 
@@ -70,8 +77,9 @@ class Nullspace(Feature[NullspaceParams]):
 
     ``ConfigurationSpring`` computes the torque. If a direction of the tool has no stiffness
     (``Controllet.is_free``), the desired configuration follows the motion along this direction
-    (``ShiftedConfiguration``), so that the spring stays passive. A target may contain the velocity
-    dq_n, which the client must renew within ``velocity_timeout``.
+    (``ShiftedConfiguration``). It also follows tool motion that is not caused by the reference,
+    once this motion has added 1 J to the arm (``NullspaceTank``). The spring thus stays passive. A
+    target may contain the velocity dq_n, which the client must renew within ``velocity_timeout``.
 
     Sources: Khatib 1987; paper on the CRISP controllers, section III, equation 7. The default of
     ``max_torque`` is that of CRISP.
@@ -84,6 +92,7 @@ class Nullspace(Feature[NullspaceParams]):
     def __init__(self, context: Context, params: NullspaceParams) -> None:
         self._springs = [ConfigurationSpring(arm.robot) for arm in context.arms]
         self._guided = [ShiftedConfiguration(n, context.period) for n in context.joints]
+        self._tanks = [NullspaceTank(context.period) for _ in context.arms]
         self._velocities = context.joint_zeros()
         self._left, self._free = [0] * context.n_arms, [False] * context.n_arms
         self._unsaid: list[str] = []
@@ -106,8 +115,9 @@ class Nullspace(Feature[NullspaceParams]):
         self._left = [0] * len(states)
         if self.controllet is not None:
             self._free = self.controllet.is_free
-        for guided in self._guided:
+        for guided, tank in zip(self._guided, self._tanks):
             guided.reset()
+            tank.reset()
         self._unsaid = list(self._idle_arms)
 
     def on_transfer(
@@ -151,7 +161,7 @@ class Nullspace(Feature[NullspaceParams]):
             torque, spring = tau[arm], self._springs[arm]
             spring_torque = self._spring_torque(arm, state, target)
             if spring.project is not None:
-                spring.project(state, spring_torque)
+                self._project(arm, state, target, spring_torque)
             add(torque, spring_torque, torque)
 
     @property
@@ -165,13 +175,28 @@ class Nullspace(Feature[NullspaceParams]):
         """Return the torques of all arms before the projection, (n,) each [Nm]."""
         if self._unsaid:
             self._notify_of_missing_nullspace()
-        return [self._spring_torque(arm, state, target) for arm, state in enumerate(states)]
+        torques: list[Vector | None] = []
+        for arm, state in enumerate(states):
+            torque = self._spring_torque(arm, state, target)
+            self._project(arm, state, target, torque.copy())  # Only for the tank.
+            torques.append(torque)
+        return torques
+
+    def _project(self, arm: int, state: ArmState, target: CartesianTarget, torque: Vector) -> None:
+        """Project the torques of an arm in place, and account for the work of the projection."""
+        spring, shifted = self._springs[arm], self._guided[arm]
+        shifting = float(torque.dot(shifted.step_taken)) if shifted.is_shifted else 0.0
+        if spring.project is not None:
+            spring.project(state, torque)
+        wrench = spring.projector.wrench
+        work = self.context.period * float(wrench.dot(state.twist_ee_in_base)) - shifting
+        self._tanks[arm].update(_reference(target, arm), wrench, work)
 
     def _spring_torque(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
         """Return the torques of an arm before the projection, (n,) [Nm]."""
         velocity = self._next_velocity(arm) if self._left[arm] else None
         configuration, spring = target.nullspace_configuration[arm], self._springs[arm]
-        if self._free[arm] or self._guided[arm].is_shifted:
+        if self._free[arm] or self._guided[arm].is_shifted or self._tanks[arm].followed > 0.0:
             configuration, velocity = self._shifted_configuration(
                 arm, state, configuration, velocity
             )
@@ -180,10 +205,15 @@ class Nullspace(Feature[NullspaceParams]):
     def _shifted_configuration(
         self, arm: int, state: ArmState, configuration: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
-        free, spring = None, self._springs[arm]
+        free, spring, followed = None, self._springs[arm], self._tanks[arm].followed
         if self.controllet is not None and self._free[arm] and spring.project is not None:
             free = spring.orthogonal_motion(state, self.controllet.free_velocity(arm, state))
-        return self._guided[arm].step(state, free, configuration, velocity)
+        if followed > 0.0 and spring.project is not None:
+            space = state.operational_space()
+            momentum = projected_inertia(space).dot(state.twist_ee_in_base)
+            moved = spring.orthogonal_motion(state, space.minv_jt.dot(momentum))
+            free = followed * moved if free is None else free + followed * (moved - free)
+        return self._guided[arm].step(state, free, configuration, velocity, 1.0 - followed)
 
     def _next_velocity(self, arm: int) -> Vector:
         self._left[arm] -= 1
