@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from zlib import crc32
 
 import numpy as np
@@ -137,6 +138,18 @@ def test_nullspace_spring_of_another_robot_let_elbow_run_away(make_cell, q, sign
     _, (state,) = run(make_cell, "iiwa14", "cartesian_impedance", q, signs)
     assert str(state.fault) == ""
     assert np.abs(state.dq).max() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("model", "case"), every_nth(2, [("ur5e", 42), ("iiwa14", 13), ("iiwa14", 64), ("fr3", 61)])
+)
+def test_nullspace_spring_fed_oscillation_without_end(make_cell, model, case):
+    """Tool motion deflected the spring without work. Arms moved at 2 rad/s for all of 20 s."""
+    rng = np.random.default_rng(crc32(f"cartesian_impedance {model}".encode()))
+    q, signs = next(islice(configurations(model, rng, 200), case, None))
+    used, (state,) = run(make_cell, model, "cartesian_impedance", q, signs, seconds=9.0)
+    assert used < 0.95
+    assert np.abs(state.dq).max() < 0.03
 
 
 @pytest.mark.parametrize("model", ["ur5e", "kinova_gen3", "iiwa14", "fr3", "fer"])

@@ -83,6 +83,35 @@ class FreeMotion:
         return velocity
 
 
+REGULAR_MOBILITY = 0.01
+"""Mobility of a tool motion below which a shifted configuration gradually stops following it
+[1/kg]."""
+
+
+def regular_motion(state: ArmState, twist: Vector) -> Vector:
+    """Return the joint velocity of a tool motion without its singular directions, (n,) [rad/s].
+
+    Equations::
+
+        dq = M^-1 J^T V diag(phi(w_i / w_0) / w_i) V^T dx
+        J M^-1 J^T = V diag(w) V^T
+
+    - dx: Twist of the tool motion, (6,) [m/s, rad/s].
+    - J: Jacobian, (6, n); M: inertia matrix, (n, n).
+    - w, V: Mobilities [1/kg] and directions of tool motion; w_0: ``REGULAR_MOBILITY``.
+    - phi: Smooth step from 0 to 1, as in ``TaskInertia``.
+
+    Args:
+        state: State of the arm.
+        twist: Twist dx, (6,) [m/s, rad/s].
+    """
+    space = state.operational_space()
+    mobilities, directions = space.eigen()
+    weights = fade(mobilities, REGULAR_MOBILITY)
+    velocity: Vector = space.minv_jt.dot(directions.dot(weights * twist.dot(directions)))
+    return velocity
+
+
 RETURN_SPEED = 0.2
 """Speed v_r at which a shift of the configuration returns to zero while the tool rests [rad/s]."""
 SLOW_RETURN_SPEED = 0.02

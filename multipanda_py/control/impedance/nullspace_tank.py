@@ -9,10 +9,14 @@ from numpy import subtract
 
 from multipanda_py.state import Vector
 
-MAX_ENERGY = 1.0
+RESTING_ENERGY = 2.0
+"""Energy of the tank while the reference rests [J]."""
+MAX_ENERGY = 20.0
 """Capacity of the tank [J]."""
+REFERENCE_FORCE = 100.0
+"""Energy that the tank receives per metre or radian of reference motion [N]."""
 RECHARGING_POWER = 0.02
-"""Power that recharges the tank at rest [W]."""
+"""Power that recharges the tank to ``RESTING_ENERGY`` [W]."""
 
 
 class NullspaceTank:
@@ -20,21 +24,22 @@ class NullspaceTank:
 
     Equations::
 
-        dE/dt = F^T dx - tau_0^T dr + |F| |dx_r| + P_0,   0 <= E <= E_max
-        s     = max(0, 1 - 2 E / E_max)
+        dE/dt = F^T dx - tau_0^T dr + f_r |dx_r| + P_0,   0 <= E <= E_max
+        s     = max(0, 1 - 2 E / E_0)
 
-    - E: Energy in the tank [J]; E_max: ``MAX_ENERGY``; P_0: ``RECHARGING_POWER`` [W].
-    - tau_0: Torques of the spring and its damper before the projection, (n,) [Nm].
+    - E: Energy in the tank [J]; E_max: ``MAX_ENERGY``; E_0: ``RESTING_ENERGY``.
+    - tau_0: Torques of spring and damper before the projection, (n,) [Nm].
     - F: Wrench that the projection removes from tau_0, (6,) [N, Nm].
-    - dx: Twist of the tool, (6,); dx_r: velocity of the reference pose.
+    - dx, dx_r: Velocities of the tool, (6,), and of the reference pose.
     - dr: Velocity at which the desired configuration is shifted, (n,) [rad/s].
+    - f_r: ``REFERENCE_FORCE``; P_0: ``RECHARGING_POWER``, zero for E >= E_0.
     - s: Fraction of the tool motion that the desired configuration follows.
 
-    A projected spring does not resist tool motion. If something else moves the tool, it deflects
-    the spring without work, and the spring then accelerates the nullspace motion with this energy.
-    An arm could oscillate for ever in this way. The tank pays for the energy. If it is empty, the
-    desired configuration moves with the tool, which does not deflect the spring (s = 1). Motion of
-    the reference refills the tank.
+    A projected spring does not resist tool motion. If an external or unmodelled force moves the
+    tool, it deflects the spring without work, and the spring then accelerates the nullspace motion
+    with this energy. The arm could oscillate without end. The tank pays for the energy. As it
+    empties, the desired configuration follows the tool motion (s = 1), which then no longer
+    deflects the spring. Motion of the reference refills the tank.
 
     Source: Dietrich, Ott and Stramigioli, IEEE RA-L 2016 (energy tanks for projected springs).
 
@@ -53,25 +58,26 @@ class NullspaceTank:
         self.reset()
 
     def reset(self) -> None:
-        """Fill the tank."""
-        self.energy, self.followed = MAX_ENERGY, 0.0
+        """Fill the tank to ``RESTING_ENERGY``."""
+        self.energy, self.followed = RESTING_ENERGY, 0.0
         self._reference: Vector | None = None
         self._bytes = b""
 
-    def update(self, reference: Vector | None, wrench: Vector, work: float) -> None:
+    def update(self, reference: Vector | None, work: float) -> None:
         """Change the energy by the work of one cycle.
 
         Args:
             reference: Reference pose, as a position and a rotation matrix, (12,); None for a
                 controllet without a pose.
-            wrench: Wrench F, (6,) [N, Nm].
             work: Work F^T dx - tau_0^T dr of this cycle [J].
         """
-        energy = self.energy + work + self._recharged
+        energy = self.energy + work
+        if energy < RESTING_ENERGY:
+            energy += self._recharged
         if reference is not None and reference.tobytes() != self._bytes:
             if self._reference is not None:
                 moved = subtract(reference, self._reference).tolist()
-                energy += hypot(*wrench.tolist()) * hypot(*moved)
+                energy += REFERENCE_FORCE * hypot(*moved)
             self._reference, self._bytes = reference.copy(), reference.tobytes()
         self.energy = min(max(energy, 0.0), MAX_ENERGY)
-        self.followed = max(0.0, 1.0 - 2.0 * self.energy / MAX_ENERGY)
+        self.followed = max(0.0, 1.0 - 2.0 * self.energy / RESTING_ENERGY)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import add
 
 from multipanda_py.context import MAX_JOINT_ERROR, BumplessTransfer, Context
-from multipanda_py.control.impedance.free_motion import ShiftedConfiguration, projected_inertia
+from multipanda_py.control.impedance.free_motion import ShiftedConfiguration, regular_motion
 from multipanda_py.control.impedance.joint_spring import (
     PROJECTORS,
     ConfigurationSpring,
@@ -77,9 +77,10 @@ class Nullspace(Feature[NullspaceParams]):
 
     ``ConfigurationSpring`` computes the torque. If a direction of the tool has no stiffness
     (``Controllet.is_free``), the desired configuration follows the motion along this direction
-    (``ShiftedConfiguration``). It also follows tool motion that is not caused by the reference,
-    once this motion has added 1 J to the arm (``NullspaceTank``). The spring thus stays passive. A
-    target may contain the velocity dq_n, which the client must renew within ``velocity_timeout``.
+    (``ShiftedConfiguration``). It also follows tool motion that the reference does not cause, once
+    this motion has deflected the spring by 2 J (``NullspaceTank``). The spring thus stays passive.
+    A target may contain the velocity dq_n, which the client must renew within
+    ``velocity_timeout``.
 
     Sources: Khatib 1987; paper on the CRISP controllers, section III, equation 7. The default of
     ``max_torque`` is that of CRISP.
@@ -188,9 +189,9 @@ class Nullspace(Feature[NullspaceParams]):
         shifting = float(torque.dot(shifted.step_taken)) if shifted.is_shifted else 0.0
         if spring.project is not None:
             spring.project(state, torque)
-        wrench = spring.projector.wrench
-        work = self.context.period * float(wrench.dot(state.twist_ee_in_base)) - shifting
-        self._tanks[arm].update(_reference(target, arm), wrench, work)
+        removed = float(spring.projector.wrench.dot(state.twist_ee_in_base))
+        work = self.context.period * removed - shifting
+        self._tanks[arm].update(_reference(target, arm), work)
 
     def _spring_torque(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
         """Return the torques of an arm before the projection, (n,) [Nm]."""
@@ -209,10 +210,11 @@ class Nullspace(Feature[NullspaceParams]):
         if self.controllet is not None and self._free[arm] and spring.project is not None:
             free = spring.orthogonal_motion(state, self.controllet.free_velocity(arm, state))
         if followed > 0.0 and spring.project is not None:
-            space = state.operational_space()
-            momentum = projected_inertia(space).dot(state.twist_ee_in_base)
-            moved = spring.orthogonal_motion(state, space.minv_jt.dot(momentum))
-            free = followed * moved if free is None else free + followed * (moved - free)
+            twist = state.twist_ee_in_base
+            if free is not None:
+                twist = twist - state.jacobian.dot(free)
+            moved = followed * spring.orthogonal_motion(state, regular_motion(state, twist))
+            free = moved if free is None else free + moved
         return self._guided[arm].step(state, free, configuration, velocity, 1.0 - followed)
 
     def _next_velocity(self, arm: int) -> Vector:

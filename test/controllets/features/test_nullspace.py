@@ -8,6 +8,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from multipanda_py.control.impedance.joint_spring import ConfigurationSpring
+from multipanda_py.control.impedance.nullspace_tank import RESTING_ENERGY
 from multipanda_py.controllets.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.pose import Pose
 from multipanda_py.robots.franka import FR3_LIMITS
@@ -217,3 +219,28 @@ def test_nullspace_held_end_effector_back_near_singularities(make_cell, episodes
             assert last < 0.01
         cell.close()
     assert judged
+
+
+@pytest.mark.parametrize(("index", "direction"), [(0, -1), (4, 1)])
+def test_projected_spring_delivers_bounded_energy_on_closed_paths(index, direction):
+    """Tool motion deflected the spring without work, and nullspace motion released the energy."""
+    rng, maker = np.random.default_rng(5), StateMaker()
+    for _ in range(index + 1):
+        start = maker.random(rng, margin=0.8)[0].q.copy()
+        amplitude, phase = rng.uniform(0.2, 0.4, 7), rng.uniform(0, 2 * np.pi, 7)
+    params = NullspaceParams(damping_ratio=np.full(7, 0.1))
+    feature, target = Nullspace(maker.context, params), CartesianTarget(1)
+    spring = ConfigurationSpring(maker.context.arms[0].robot)
+    spring.set_gains(params.stiffness, params.damping_ratio, params.max_torque, "dynamic")
+    target.seed(maker.states_at([start]))
+    feature.on_activate(maker.states, target)
+    work, speed = np.zeros(2), direction * np.pi
+    for cycle in range(8000):  # four loops of two seconds
+        angle = speed * PERIOD * cycle
+        q = start + amplitude * (np.sin(angle + phase) - np.sin(phase))
+        (state,) = maker.states_at([q], [speed * amplitude * np.cos(angle + phase)])
+        tau = [np.zeros(7)]
+        feature.add([state], target, tau, PERIOD)
+        work += PERIOD * np.array([tau[0] @ state.dq, spring.torque(state, start) @ state.dq])
+        assert work[0] < RESTING_ENERGY + 0.2
+    assert work[1] > 3 * RESTING_ENERGY  # without the tank
