@@ -44,7 +44,7 @@ class NullspaceTank:
     Source: Dietrich, Ott and Stramigioli, IEEE RA-L 2016 (energy tanks for projected springs).
 
     Args:
-        period: Cycle time [s].
+        period: Time between two updates [s].
 
     Attributes:
         energy: Energy E [J].
@@ -64,12 +64,12 @@ class NullspaceTank:
         self._bytes = b""
 
     def update(self, reference: Vector | None, work: float) -> None:
-        """Change the energy by the work of one cycle.
+        """Change the energy by the work since the last update.
 
         Args:
             reference: Reference pose, as a position and a rotation matrix, (12,); None for a
                 controllet without a pose.
-            work: Work F^T dx - tau_0^T dr of this cycle [J].
+            work: Integral of F^T dx - tau_0^T dr since the last update [J].
         """
         energy = self.energy + work
         if energy < RESTING_ENERGY:

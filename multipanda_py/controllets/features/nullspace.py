@@ -23,6 +23,8 @@ from multipanda_py.parameters import JointVector, choice, joint_vector, number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
+ENERGY_CYCLES = 8
+"""Number of cycles between two updates of the energy tanks."""
 MIN_STIFFNESS = 0.1
 """Joint stiffness below which a joint takes over no torque at a switch [Nm/rad]."""
 
@@ -93,7 +95,8 @@ class Nullspace(Feature[NullspaceParams]):
     def __init__(self, context: Context, params: NullspaceParams) -> None:
         self._springs = [ConfigurationSpring(arm.robot) for arm in context.arms]
         self._guided = [ShiftedConfiguration(n, context.period) for n in context.joints]
-        self._tanks = [NullspaceTank(context.period) for _ in context.arms]
+        self._tanks = [NullspaceTank(ENERGY_CYCLES * context.period) for _ in context.arms]
+        self._cycles = 0
         self._velocities = context.joint_zeros()
         self._left, self._free = [0] * context.n_arms, [False] * context.n_arms
         self._unsaid: list[str] = []
@@ -158,11 +161,14 @@ class Nullspace(Feature[NullspaceParams]):
         """Add the projected torques of all arms."""
         if self._unsaid:
             self._notify_of_missing_nullspace()
+        updates_tank = self._updates_tank()
         for arm, state in enumerate(states):
             torque, spring = tau[arm], self._springs[arm]
             spring_torque = self._spring_torque(arm, state, target)
-            if spring.project is not None:
+            if updates_tank:
                 self._project(arm, state, target, spring_torque)
+            elif spring.project is not None:
+                spring.project(state, spring_torque)
             add(torque, spring_torque, torque)
 
     @property
@@ -176,21 +182,29 @@ class Nullspace(Feature[NullspaceParams]):
         """Return the torques of all arms before the projection, (n,) each [Nm]."""
         if self._unsaid:
             self._notify_of_missing_nullspace()
-        torques: list[Vector | None] = []
-        for arm, state in enumerate(states):
-            torque = self._spring_torque(arm, state, target)
-            self._project(arm, state, target, torque.copy())  # Only for the tank.
-            torques.append(torque)
+        torques: list[Vector | None] = [
+            self._spring_torque(arm, state, target) for arm, state in enumerate(states)
+        ]
+        if self._updates_tank():
+            for arm, (state, torque) in enumerate(zip(states, torques)):
+                if torque is not None:
+                    self._project(arm, state, target, torque.copy())
         return torques
+
+    def _updates_tank(self) -> bool:
+        """Count cycles; return True every ``ENERGY_CYCLES`` cycles."""
+        self._cycles = (self._cycles + 1) % ENERGY_CYCLES
+        return self._cycles == 0
 
     def _project(self, arm: int, state: ArmState, target: CartesianTarget, torque: Vector) -> None:
         """Project the torques of an arm in place, and account for the work of the projection."""
         spring, shifted = self._springs[arm], self._guided[arm]
+        if spring.project is None:
+            return
         shifting = float(torque.dot(shifted.step_taken)) if shifted.is_shifted else 0.0
-        if spring.project is not None:
-            spring.project(state, torque)
+        spring.project(state, torque)
         removed = float(spring.projector.wrench.dot(state.twist_ee_in_base))
-        work = self.context.period * removed - shifting
+        work = ENERGY_CYCLES * (self.context.period * removed - shifting)
         self._tanks[arm].update(_reference(target, arm), work)
 
     def _spring_torque(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
