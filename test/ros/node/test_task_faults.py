@@ -107,7 +107,7 @@ def test_task_step_that_raised_was_repeated(served):
     """A foreign exception did not end the task, as the node survives exceptions in callbacks."""
     assert served.start().success
     served.advance()
-    served.tasks.runner.execution.law = None
+    served.tasks.runner.execution.client = None
     served.advance()
     state, reason = served.last()
     assert state == "aborted"
