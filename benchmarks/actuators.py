@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How exact and how fast joints behind springs are, beside equations that are written anew.
+"""Accuracy and speed of compliant joints, compared with independent equations.
 
     .venv/bin/python benchmarks/actuators.py            # two minutes
     .venv/bin/python benchmarks/actuators.py --quick    # without long runs
 
-Cells of one arm and of two run for ten seconds in a process of their own, each with its law, and a
-target that moves. Angles are those of links whose inertia is 0.00232 kg m^2, at steps of 1 ms.
-Times of steps are processor time, medians and the fastest of short bursts, which is what a quiet
-machine takes; the first line says how busy this one was.
+Errors are angles of links with an inertia of 0.00232 kg m^2, at time steps of 1 ms. Step times are
+processor times: medians and minima over short bursts. The minima approximate an idle machine.
+Cells of one and of two arms follow moving targets for ten seconds, in a separate process. The
+first line has the load average.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ BURST, BURSTS, SUBSTEPS = 10, 400, 10
 ELASTIC = Path(__file__).resolve().parent.parent / "config" / "elastic_sim.yaml"
 
 
-def reported(name: str, damping: float = 0.02) -> CompliantRobot:
-    """Return a link whose springs are told to go to 0.8 rad at once."""
+def stepped_pendulum(name: str, damping: float = 0.02) -> CompliantRobot:
+    """Return a pendulum after a step of its equilibrium position to 0.8 rad."""
     kind, params, preset, _ = CASES[name]
     robot = pendulum(kind, params, damping=damping)
     if kind is not Sea:
@@ -52,20 +52,22 @@ def reported(name: str, damping: float = 0.02) -> CompliantRobot:
 
 
 def springs(name: str) -> str:
-    """Return the errors of a step of 0.8 rad in mode 3, on the way and at rest."""
+    """Return the table row with the errors of a step of 0.8 rad in mode 3."""
     kind, _, preset, torque = CASES[name]
     theta, times = motors_at(kind, 0.8, preset), 1e-3 * np.arange(1, 501)
-    error = np.abs(run(reported(name), 500)[:, 0] - exact(torque, times, theta)).max()
+    error = np.abs(run(stepped_pendulum(name), 500)[:, 0] - exact(torque, times, theta)).max()
     weight = MASS * GRAVITY * LENGTH
     rest = brentq(lambda q: torque(q, *theta) - weight * math.sin(q), 0.3, 0.9)
     slope = (torque(rest - 1e-4, *theta) - torque(rest + 1e-4, *theta)) / 2e-4
     omega = math.sqrt((slope + weight * math.cos(rest)) / INERTIA)
-    still = run(reported(name, 1.4 * INERTIA * omega), 100 + math.ceil(25e3 / omega))[-1, 0]
+    still = run(stepped_pendulum(name, 1.4 * INERTIA * omega), 100 + math.ceil(25e3 / omega))[
+        -1, 0
+    ]
     return f"| {name} | {error:.1e} | {abs(still - rest):.1e} |"
 
 
 def energy(stiffness: float, gravity: float, seconds: int) -> str:
-    """Return by how much the energy of an undamped vibration is off at the most."""
+    """Return the table row with the maximum energy error of an undamped vibration."""
     robot = pendulum(Sea, {"stiffness": stiffness}, damping=0.0, gravity=gravity)
     robot.joints.command("equilibrium_position", 0.2)
     energies = []
@@ -79,7 +81,7 @@ def energy(stiffness: float, gravity: float, seconds: int) -> str:
 
 
 def microseconds(of: Callable[[], None]) -> Vector:
-    """Return the median and the least processor time that a call takes in short bursts [us]."""
+    """Return median and minimum processor time of a call, over short bursts [us]."""
     times = []
     for _ in range(BURSTS):
         begin = time.process_time()
@@ -90,7 +92,7 @@ def microseconds(of: Callable[[], None]) -> Vector:
 
 
 def cost(kind: str) -> str:
-    """Return what an inner step and a step of the world take, of seven joints with motors."""
+    """Return the table row with the step times of seven joints with motors."""
     groups = [(registry.find("actuators", kind)(JOINTS), range(JOINTS))]
     motors_of_all = Motors.of(groups)
     joints = CompliantJoints(groups, JOINTS, motors_of_all, mode=6)
@@ -101,7 +103,8 @@ def cost(kind: str) -> str:
     joints.command("equilibrium_position", np.linspace(-0.1, 0.1, JOINTS))
     joints.advance(zero, zero, zero, compliance, 1e-3)
     flow, aim = joints.flow, joints.equations.aim[1:]
-    found = [microseconds(lambda: flow.advance(1e-8, SUBSTEPS)) / SUBSTEPS]  # it stays as it is
+    # A step of 10 ns leaves the state unchanged.
+    found = [microseconds(lambda: flow.advance(1e-8, SUBSTEPS)) / SUBSTEPS]
     flow.x[1] += 1.0
     flow.v[1:] = np.copysign(motors_of_all.max_velocity, aim - flow.x[1:])
     flow.recheck_limits()
@@ -112,16 +115,16 @@ def cost(kind: str) -> str:
 
 
 def real_time(seconds: float, step: float = 4e-3) -> str:
-    """Return how much faster than real time two links in mode 6 are."""
+    """Return the speed of two links in mode 6, relative to real time."""
     robot = pendulum(Qbmove, mode=6, motors=motors(Qbmove, 2), n=2, damping=0.065, step=step)
     robot.joints.command("stiffness_preset", 0.2)
     steps, bursts = round(seconds / step), []
     begin, used = time.perf_counter(), time.process_time()
     burst = begin
     for i in range(steps):
-        share = (i + 1) / steps
+        fraction = (i + 1) / steps
         robot.joints.command(
-            "equilibrium_position", 0.8 * (10 * share**3 - 15 * share**4 + 6 * share**5)
+            "equilibrium_position", 0.8 * (10 * fraction**3 - 15 * fraction**4 + 6 * fraction**5)
         )
         robot.step()
         if (i + 1) % 25 == 0:
@@ -129,11 +132,14 @@ def real_time(seconds: float, step: float = 4e-3) -> str:
             burst = time.perf_counter()
     wall, cpu = time.perf_counter() - begin, time.process_time() - used
     quiet = 25 * step / np.quantile(bursts, 0.1)
-    return f"{seconds:g} s: {seconds / wall:.1f} (CPU {seconds / cpu:.1f}, quiet {quiet:.1f})"
+    return (
+        f"{seconds:g} s: {seconds / wall:.1f} "
+        f"(per CPU time {seconds / cpu:.1f}, fastest tenth {quiet:.1f})"
+    )
 
 
 def soft_arms(arms: list[str], seconds: float) -> str:
-    """Return how an FR3 or two on soft springs keep 1 kHz with their law, while they move."""
+    """Return the table row with cycle times of moving FR3 arms on soft springs."""
     config = CellConfig.from_yaml(ELASTIC).model_dump()
     config["cell"] |= {"name": f"springs_{os.getpid()}", "placement": "process"}
     config["arms"] = {arm: config["arms"][arm] for arm in arms}
@@ -146,10 +152,10 @@ def soft_arms(arms: list[str], seconds: float) -> str:
         centres = {arm: cell.pose(arm) for arm in arms}
         begin = now = time.monotonic()
         while now < begin + seconds + 1.0:
-            way = 0.03 * math.sin(3.0 * (now - begin))
+            height = 0.03 * math.sin(3.0 * (now - begin))
             for arm, centre in centres.items():
-                with contextlib.suppress(TargetRejected):  # of a loop that gets no time to run
-                    pose = Pose(centre.position + [0.0, 0.0, way], centre.rotation)
+                with contextlib.suppress(TargetRejected):  # the loop may be late on a busy machine
+                    pose = Pose(centre.position + [0.0, 0.0, height], centre.rotation)
                     cell.set_target(arm, pose)
             time.sleep(0.02)
             now = time.monotonic()
@@ -168,27 +174,27 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="without long runs")
     quick = parser.parse_args().quick
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n", flush=True)
-    print("| step of 0.8 rad, mode 3 | largest error [rad] | at rest [rad] |\n|---|---|---|")
+    print("| step of 0.8 rad, mode 3 | max error [rad] | error at rest [rad] |\n|---|---|---|")
     for name in CASES:
         print(springs(name), flush=True)
     seconds = 1 if quick else 10
-    print(f"\n| undamped vibration, {seconds} s | energy off by |\n|---|---|")
+    print(f"\n| undamped vibration, {seconds} s | max energy error |\n|---|---|")
     for stiffness, gravity in ((10.0, 0.0), (400.0, 0.0), (10.0, 9.81), (400.0, 9.81)):
         print(energy(stiffness, gravity, seconds), flush=True)
     step = 4e-5 if quick else 1e-5
-    print(f"\n| mode 6, beside steps of {1e6 * step:.0f} us | largest error [rad] |\n|---|---|")
+    print(f"\n| mode 6, compared with steps of {1e6 * step:.0f} us | max error [rad] |\n|---|---|")
     for name, command in MOTIONS.items():
         error = np.abs(found(command) - reference(command, step)).max()
         print(f"| {name} | {error:.1e} |", flush=True)
     print(
-        f"\n| {JOINTS} joints, us | inner step: median | least | motors and springs at their",
+        f"\n| {JOINTS} joints, times in us | inner step: median | min | at limits of motors and",
         end="",
     )
-    print(" limits: median | least | of a world's: median | least |\n" + 7 * "|---" + "|")
+    print(" springs: median | min | step of the world: median | min |\n" + 7 * "|---" + "|")
     for kind in registry.built_in("actuators"):
         print(cost(kind), flush=True)
     print(
-        "\n| FR3 on soft springs, 1 kHz | cycle: median [ms] | 99 % [ms] | periods missed |",
+        "\n| FR3 arms on soft springs, 1 kHz | cycle: median [ms] | 99 % [ms] | missed cycles |",
         end="",
     )
     print(" times real time | faults |\n" + 6 * "|---" + "|")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By how much each way of cutting paired motions shifts a plant that was told with its twin.
+"""Time shift between twin and plant, for two methods that align paired recordings.
 
 .venv/bin/multipanda pairs config/single_sim.yaml --plant config/residual/plant.yaml -o pairs
 .venv/bin/python benchmarks/alignment.py pairs
@@ -16,12 +16,12 @@ import numpy as np
 from multipanda_py.identification.paired.folder import RECORDED_FOLDER
 
 KINDS = ("multi", "single", "linear")
-SHARES = (0, 5, 50, 95, 100)
-"""Percentiles that are said."""
+PERCENTILES = (0, 5, 50, 95, 100)
+"""Printed percentiles [%]."""
 
 
 def shifts(folder: Path, kind: str) -> np.ndarray:
-    """Return by how many ms leaving rest and correlation have the plant later, (m, 2)."""
+    """Return delays of the plant by start of motion and by correlation, (m, 2) [ms]."""
     found = []
     for file in sorted((folder / RECORDED_FOLDER).glob(f"{kind}-*.npz")):
         with np.load(file, allow_pickle=False) as data:
@@ -32,17 +32,17 @@ def shifts(folder: Path, kind: str) -> np.ndarray:
 
 
 def main() -> int:
-    """Say it of a data set."""
+    """Print percentiles of the delays in a data set."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path, help="of `multipanda pairs`")
+    parser.add_argument("folder", type=Path, help="output folder of `multipanda pairs`")
     folder = parser.parse_args().folder
-    sys.stdout.write(f"percentiles {SHARES} of ms by which the plant is later\n")
+    sys.stdout.write(f"delay of the plant relative to the twin [ms], percentiles {PERCENTILES}\n")
     for kind in KINDS:
-        rows = shifts(folder, kind)
-        for name, column in zip(("rest", "correlation"), rows.T):
-            if len(rows):
-                reported = " ".join(f"{value:.0f}" for value in np.percentile(column, SHARES))
-                sys.stdout.write(f"{kind:7} {len(rows):4} motions, {name:11}: {reported}\n")
+        delays = shifts(folder, kind)
+        for name, column in zip(("rest", "correlation"), delays.T):
+            if len(delays):
+                values = " ".join(f"{value:.0f}" for value in np.percentile(column, PERCENTILES))
+                sys.stdout.write(f"{kind:7} {len(delays):4} motions, {name:11}: {values}\n")
     return 0
 
 

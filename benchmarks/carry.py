@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's study of stability: two arms carry a box over nine waypoints, with and without it.
+"""Force and path errors of two arms that carry a box over nine waypoints, compared with the paper.
 
-The box is squeezed, and carried by nine plans one after another. Then arms without a box follow
-the same plans. Compared are contact forces as MuJoCo has them with what was asked for, and, after
-dynamic time warping, the ways of tools and joints with those without the box, and the way of the
-box with its plan. All in lockstep.
+Two arms grasp the box and execute nine plans. Then they follow the same plans without the box. All
+runs are in lockstep. The table has root mean square errors of:
+
+- contact forces of MuJoCo, compared with the requested force,
+- paths of tools and joints, compared with those without the box, after dynamic time warping,
+- path of the box, compared with its plan, after dynamic time warping.
 
     .venv/bin/python benchmarks/carry.py            # a minute
-    .venv/bin/python benchmarks/carry.py --seeds 10 # masses and friction off by up to 20 %
+    .venv/bin/python benchmarks/carry.py --seeds 10 # also masses and friction off by up to 20 %
 
-Source of method and figures: Özcan and Oguz, "An Optimization-Augmented Control Framework for
+Source of method and values: Özcan and Oguz, "An Optimization-Augmented Control Framework for
 Single and Coordinated Multi-Arm Robotic Manipulation".
 """
 
@@ -38,36 +40,38 @@ WAYPOINTS = [
 ]  # fmt: skip
 ARMS, FORCE = ("left", "right"), 25.0
 PAPER = {
-    "force of left [N]": 2.80, "force of right [N]": 2.82, "largest force [N]": 2.0 * FORCE,
-    "left [mm]": 17.0, "right [mm]": 16.0, "box [mm]": 21.0,
-    "joints of left [deg]": 7.9, "joints of right [deg]": 8.3,
+    "force error of left [N]": 2.80, "force error of right [N]": 2.82,
+    "max force [N]": 2.0 * FORCE,
+    "path error of left [mm]": 17.0, "path error of right [mm]": 16.0,
+    "path error of box [mm]": 21.0,
+    "joint error of left [deg]": 7.9, "joint error of right [deg]": 8.3,
 }  # fmt: skip
 
 
-def nine() -> TaskFile:
-    """Return the task: approach, squeeze, nine waypoints, leave."""
+def nine_waypoints() -> TaskFile:
+    """Return the task: approach, grasp, nine waypoints, retreat."""
     data = TaskFile.from_yaml(FILE).model_dump()
-    approach, squeeze, carry, leave = (data["subtasks"][place] for place in (0, 1, 3, 5))
-    ways = [
+    approach, grasp, carry, retreat = (data["subtasks"][index] for index in (0, 1, 3, 5))
+    waypoints = [
         {**carry, "name": f"waypoint_{number}", "duration": 1.0,
-         "goals": [{"frame": "box", "position": place}]}
-        for number, place in enumerate(WAYPOINTS, 1)
+         "goals": [{"frame": "box", "position": position}]}
+        for number, position in enumerate(WAYPOINTS, 1)
     ]  # fmt: skip
-    return TaskFile.from_dict({**data, "subtasks": [approach, squeeze, *ways, leave]})
+    return TaskFile.from_dict({**data, "subtasks": [approach, grasp, *waypoints, retreat]})
 
 
 def with_box(task: TaskFile, seed: int) -> tuple[list[Sample], np.ndarray, list[SubtaskPlan]]:
-    """Do it; return what was between the waypoints, true forces of both hands, and plans."""
+    """Carry the box; return samples between the waypoints, contact forces (k, 2) [N] and plans."""
     plans: list[SubtaskPlan] = []
-    forces, inside = [], []
+    forces, samples = [], []
     with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
-        book = TaskMetrics(runner)
+        metrics = TaskMetrics(runner)
 
         def note() -> None:
-            book.note()
+            metrics.note()
             if runner.subtask.startswith("waypoint"):
-                inside.append(book.moments[-1])
+                samples.append(metrics.moments[-1])
                 forces.append(
                     [np.linalg.norm(cell.simulation.contact_force(arm, "box")[1]) for arm in ARMS]
                 )
@@ -76,16 +80,16 @@ def with_box(task: TaskFile, seed: int) -> tuple[list[Sample], np.ndarray, list[
 
         if not runner.run(note):
             raise SystemExit(f"seed {seed}: {runner.reason}")
-    return inside, np.array(forces), plans
+    return samples, np.array(forces), plans
 
 
-def at_rest(time: float, posture: np.ndarray) -> list[list[float]]:
-    """Return a trajectory that ends at a posture (n,) at a time [s]."""
-    return [[time, *posture, *np.zeros(2 * len(posture))]]
+def at_rest(time: float, q: np.ndarray) -> list[list[float]]:
+    """Return a trajectory to rest at joint positions ``q``, (n,) [rad], at a time [s]."""
+    return [[time, *q, *np.zeros(2 * len(q))]]
 
 
 def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Sample]:
-    """Follow the same plans with a box that is elsewhere."""
+    """Follow the same plans while the box is out of reach."""
     with varied_cell(task.cell, 0) as cell:
         data = cell.config.model_dump()
     data["objects"]["box"]["position"] = [0.0, 1.5, 0.1]
@@ -96,7 +100,7 @@ def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Sample]:
             task.controllet, {arm: Trajectory(at_rest(3.0, start[arm])) for arm in ARMS}
         )
         cell.step(3500)
-        book = TaskMetrics(TaskRunner(cell, task))
+        metrics = TaskMetrics(TaskRunner(cell, task))
         for plan in plans:
             cell.follow_trajectories(
                 task.controllet,
@@ -104,45 +108,49 @@ def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Sample]:
             )
             for _ in range(round(plan.times[-1] * 100)):
                 cell.step(10)
-                book.note()
-    return book.moments
+                metrics.note()
+    return metrics.moments
 
 
 def measured(task: TaskFile, seed: int) -> dict[str, float]:
-    """Return the paper's measures."""
-    moments, forces, plans = with_box(task, seed)
+    """Return the measures of the paper for one seed."""
+    samples, forces, plans = with_box(task, seed)
     free = without_box(task, plans)
-    off = np.sqrt(np.square(forces - FORCE).mean(axis=0))
-    found = {f"force of {arm} [N]": float(value) for arm, value in zip(ARMS, off)}
-    found["largest force [N]"] = float(forces.max())
+    force_errors = np.sqrt(np.square(forces - FORCE).mean(axis=0))
+    found = {f"force error of {arm} [N]": float(value) for arm, value in zip(ARMS, force_errors)}
+    found["max force [N]"] = float(forces.max())
     for arm in ARMS:
-        ways = [np.array([one.positions[f"{arm}/tool"] for one in run]) for run in (moments, free)]
-        found[f"{arm} [mm]"] = 1e3 * warped_rmse(*ways)
-    box = np.array([one.positions["box"] for one in moments if one.planned])
-    planned = np.array([one.planned["box"] for one in moments if one.planned])
-    found["box [mm]"] = 1e3 * warped_rmse(box, planned)
+        paths = [
+            np.array([one.positions[f"{arm}/tool"] for one in run]) for run in (samples, free)
+        ]
+        found[f"path error of {arm} [mm]"] = 1e3 * warped_rmse(*paths)
+    box = np.array([one.positions["box"] for one in samples if one.planned])
+    planned = np.array([one.planned["box"] for one in samples if one.planned])
+    found["path error of box [mm]"] = 1e3 * warped_rmse(box, planned)
     for arm in ARMS:
-        ways = [np.array([one.q[arm] for one in run]) for run in (moments, free)]
-        found[f"joints of {arm} [deg]"] = float(np.degrees(warped_rmse(*ways)))
+        paths = [np.array([one.q[arm] for one in run]) for run in (samples, free)]
+        found[f"joint error of {arm} [deg]"] = float(np.degrees(warped_rmse(*paths)))
     return found
 
 
 def main() -> int:
-    """Measure, and print a table beside the paper's figures."""
+    """Print the measures next to those of the paper."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=0, help="runs with things that are off")
+    parser.add_argument(
+        "--seeds", type=int, default=0, help="additional runs with perturbed objects"
+    )
     options = parser.parse_args()
-    task = nine()
+    task = nine_waypoints()
     runs = []
     for seed in range(options.seeds + 1):
         runs.append(measured(task, seed))
         sys.stderr.write(
             f"seed {seed}: " + ", ".join(f"{v:.2f}" for v in runs[-1].values()) + "\n"
         )
-    sys.stdout.write("| | paper | here | worst seed |\n|---|---|---|---|\n")
+    sys.stdout.write("| RMS errors, max force | paper | here | worst seed |\n|---|---|---|---|\n")
     for name, value in PAPER.items():
-        mine = [run[name] for run in runs]
-        sys.stdout.write(f"| {name} | {value:g} | {mine[0]:.2f} | {max(mine):.2f} |\n")
+        values = [run[name] for run in runs]
+        sys.stdout.write(f"| {name} | {value:g} | {values[0]:.2f} | {max(values):.2f} |\n")
     return 0
 
 

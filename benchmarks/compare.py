@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the cost of the laws in two or more checkouts, condition by condition.
+"""Compare the processor time of controllets in two or more checkouts, for each condition.
 
     git worktree add /tmp/before <commit>
     .venv/bin/python benchmarks/compare.py /tmp/before . --rounds 40
 
-Each checkout has a process that has built every condition of this one's `parts/conditions.py`,
-and of `parts/moving.py`: whole cycles of arms that move. They never run together: for each
-condition one after the other measures some hundred cycles, in changing order, so that a busy
-moment hits all. A round's ratio is of medians taken within some 30 ms; the table has the median
-of the ratios to the first checkout, and where their middle half lies.
+Conditions are those of `parts/conditions.py` in this checkout, and whole cycles of moving arms
+(`parts/moving.py`). Each checkout has its own process, and one process measures at a time. For
+each condition, all processes measure some hundred cycles in alternating order, so that other load
+affects all checkouts equally. A round takes some 30 ms per condition and gives ratios of medians
+to the first checkout. The table has the median and the interquartile range of these ratios.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ HERE = Path(__file__).resolve().parent
 
 
 class Checkout:
-    """A process that measures the conditions of one checkout when it is asked to.
+    """Process that measures conditions of one checkout on request.
 
     Attributes:
         known: Names of all conditions.
-        conditions: Of those that it measures.
+        conditions: Names of the measured conditions.
     """
 
     def __init__(self, folder: Path, cycles: int, only: str) -> None:
@@ -85,12 +85,12 @@ class Checkout:
         while True:
             line = self._process.stdout.readline()
             if not line:
-                raise SystemExit("a measuring process has ended; see above")
+                raise SystemExit("a measurement process has ended; the reason is above")
             if line[0] in "[0123456789":
                 return line
 
     def measure(self, condition: str) -> float:
-        """Return the median cost of a condition [us]."""
+        """Return the median time of a cycle of a condition [us]."""
         assert self._process.stdin is not None
         self._process.stdin.write(condition + "\n")
         self._process.stdin.flush()
@@ -102,9 +102,9 @@ class Checkout:
 
 
 def table(figures: list[dict[str, list[float]]], names: list[str]) -> str:
-    """Return the comparison of all checkouts with the first."""
+    """Return the comparison of all checkouts with the first, as Markdown."""
     first, *others = figures
-    head = [f"| {name} [us] | ratio | middle half " for name in names[1:]]
+    head = [f"| {name} [us] | ratio | interquartile range " for name in names[1:]]
     lines = [
         f"| condition | {names[0]} [us] {''.join(head)}|",
         "|---" * (2 + 3 * len(others)) + "|",
@@ -120,16 +120,20 @@ def table(figures: list[dict[str, list[float]]], names: list[str]) -> str:
 
 
 def main() -> int:
-    """Measure, and print the table."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("checkouts", type=Path, nargs="+", help="what to compare with the first")
-    parser.add_argument("--rounds", type=count, default=40)
-    parser.add_argument("--cycles", type=count, default=200, help="of a condition per round")
-    parser.add_argument("--only", default="", help="conditions with this in their name")
+    parser.add_argument(
+        "checkouts", type=Path, nargs="+", help="folders of checkouts; the first is the reference"
+    )
+    parser.add_argument("--rounds", type=count, default=40, help="default 40")
+    parser.add_argument(
+        "--cycles", type=count, default=200, help="per condition and round, default 200"
+    )
+    parser.add_argument("--only", default="", help="only conditions with this text in their name")
     options = parser.parse_args()
     for folder in options.checkouts:
         if not (folder / "multipanda_py").is_dir():
-            parser.error(f"{folder} has no multipanda_py: allowed are checkouts")
+            parser.error(f"{folder}: is no checkout, because multipanda_py is missing")
     sides = [
         Checkout(folder.resolve(), options.cycles, options.only) for folder in options.checkouts
     ]
@@ -138,14 +142,14 @@ def main() -> int:
         for side in sides:
             side.close()
         parser.error(
-            f"--only: got {options.only!r}, allowed is a part of {', '.join(sides[0].known)}"
+            f"--only: got {options.only!r}, allowed are parts of: {', '.join(sides[0].known)}"
         )
     figures: list[dict[str, list[float]]] = [{name: [] for name in names} for _ in sides]
     for n in range(options.rounds):
         for name in names:
             for i in range(len(sides)):
-                which = (n + i) % len(sides)
-                figures[which][name].append(sides[which].measure(name))
+                index = (n + i) % len(sides)
+                figures[index][name].append(sides[index].measure(name))
         sys.stderr.write(f"round {n + 1} of {options.rounds}\n")
     for side in sides:
         side.close()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors after a discontinuous pose step, as CRISP has them in its Fig. 2, on three arms.
+"""Errors after a step of the target pose on three arms, as in Fig. 2 of the CRISP paper.
 
-A target pose jumps after a second: 10 cm and 0.3 rad, in a random direction about a random axis.
-Three laws with CRISP's gains follow it: operational-space control, Cartesian impedance, and a
-stiff Cartesian impedance with a clipped error. Joints have dry friction, as steady-state errors
-are what friction leaves: without any they are zero.
+After a second the target jumps by 10 cm in a random direction and by 0.3 rad about a random axis.
+Three controllets with CRISP's gains follow it: operational-space control, Cartesian impedance, and
+a stiff Cartesian impedance with a clipped error. Dry friction in the joints causes the
+steady-state errors.
 
-    .venv/bin/python benchmarks/crisp_step.py            # prints the table
-    .venv/bin/python benchmarks/crisp_step.py --write    # and writes doc/crisp_step.md and picture
+    .venv/bin/python benchmarks/crisp_step.py         # prints the table
+    .venv/bin/python benchmarks/crisp_step.py --write # also writes doc/crisp_step.md and its plot
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from multipanda_py.testing import simple_cell
 
 DOC = Path(__file__).resolve().parent.parent / "doc"
 ROBOTS = ("fr3", "kinova_gen3", "iiwa14")
-STEP, TURN = 0.1, 0.3
+STEP, ROTATION = 0.1, 0.3
 BEFORE, AFTER, STEADY = 1000, 6000, 500  # cycles
-# The presets of crisp_py: 1000 1/s^2 with 100 1/s; 600 N/m and 30 Nm/rad; 2500 N/m and 200 Nm/rad
-# clipped at 1 cm and 0.08 rad.
+# The gains are the presets of crisp_py: 1000 1/s^2 with 100 1/s; 600 N/m and 30 Nm/rad; 2500 N/m
+# and 200 Nm/rad with an error clipped at 1 cm and 0.08 rad.
 CLIP = [0.01] * 3 + [0.08] * 3
 LAWS: dict[str, tuple[str, dict[str, Any]]] = {
     "OSC": (
@@ -44,21 +44,21 @@ LAWS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 PUBLISHED = {"OSC": (5.54, 0.0998), "CI": (4.73, 0.0532), "CI-clipped": (0.81, 0.0029)}
-"""Steady-state errors on an FR3 in hardware [mm, rad]."""
+"""Steady-state errors of CRISP on a real FR3 [mm, rad]."""
 
 
 def friction(model: str) -> np.ndarray:
-    """Return the dry friction of an arm's joints, (n,) [Nm].
+    """Return the dry friction of the joints of an arm, (n,) [Nm].
 
-    Half the step that Gaz et al. identified on a Panda; of other arms nothing is published, and
-    1 % of the torque limit is a choice.
+    The friction of a Panda is half of the step that Gaz et al. identified. Other arms have no
+    published values; 1 % of the torque limit is an assumption.
     """
     step = np.array(MODELS[model].value("friction_phi_1"))
     return 0.5 * step if step.any() else 0.01 * MODELS[model].limits.torque
 
 
 def errors(model: str, law: str, seed: int) -> np.ndarray:
-    """Return distance and angle from the target in every cycle, (cycles, 2) [mm, rad]."""
+    """Return position and rotation errors of all cycles, (cycles, 2) [mm, rad]."""
     kind, params = LAWS[law]
     arm = {"model": model, "joint_friction": friction(model).tolist()}
     cell = simple_cell(
@@ -66,14 +66,16 @@ def errors(model: str, law: str, seed: int) -> np.ndarray:
         gate={"position": 1.0, "rotation": 3.0},
     )  # fmt: skip
     cell.start()
-    cell.simulation.model.dof_solimp[:, :2] = 0.9999  # else joints creep through dry friction
+    cell.simulation.model.dof_solimp[:, :2] = 0.9999  # joints creep with the default
     rng = np.random.default_rng(seed)
-    ways = rng.normal(size=(2, 3))
-    ways /= np.linalg.norm(ways, axis=1)[:, None]
+    directions = rng.normal(size=(2, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
     start, _ = cell.records()
     cell.step(BEFORE)
     here = cell.pose("arm")
-    goal = Pose(here.position + STEP * ways[0], pin.exp3(TURN * ways[1]) @ here.rotation)
+    goal = Pose(
+        here.position + STEP * directions[0], pin.exp3(ROTATION * directions[1]) @ here.rotation
+    )
     cell.set_target("arm", goal)
     found = []
     for _ in range((BEFORE + AFTER) // 1000):
@@ -86,13 +88,15 @@ def errors(model: str, law: str, seed: int) -> np.ndarray:
     cell.close()
     if fault:
         raise SystemExit(f"{model}, {law}, seed {seed}: {fault}")
-    apart = np.linalg.norm(arms["position_ee_in_base"] - goal.position, axis=1)
-    turned = [np.linalg.norm(pin.log3(goal.rotation @ r.T)) for r in arms["rotation_ee_in_base"]]
-    return np.stack([1e3 * apart, np.array(turned)], axis=1)
+    position_errors = np.linalg.norm(arms["position_ee_in_base"] - goal.position, axis=1)
+    rotation_errors = [
+        np.linalg.norm(pin.log3(goal.rotation @ r.T)) for r in arms["rotation_ee_in_base"]
+    ]
+    return np.stack([1e3 * position_errors, np.array(rotation_errors)], axis=1)
 
 
 def steady(found: np.ndarray) -> np.ndarray:
-    """Return the mean error at the end, (2,) [mm, rad]."""
+    """Return the mean error over the last ``STEADY`` cycles, (2,) [mm, rad]."""
     return np.array(found[-STEADY:].mean(axis=0))
 
 
@@ -106,16 +110,16 @@ def table(runs: dict[tuple[str, str], list[np.ndarray]]) -> str:
     for (model, law), found in runs.items():
         ends = np.array([steady(run) for run in found])
         (mm, rad), (maximum_mm, maximum_rad) = np.median(ends, axis=0), ends.max(axis=0)
-        theirs = "{:g}, {:g}".format(*PUBLISHED[law]) if model == "fr3" else ""
+        published = "{:g}, {:g}".format(*PUBLISHED[law]) if model == "fr3" else ""
         lines.append(
             f"| {model} | {law} | {mm:.2f} | {maximum_mm:.2f} | {rad:.4f} | {maximum_rad:.4f} | "
-            f"{theirs} |"
+            f"{published} |"
         )
     return "\n".join(lines)
 
 
 def draw(runs: dict[tuple[str, str], list[np.ndarray]], path: Path) -> None:
-    """Draw the curves of the first step."""
+    """Plot the errors of the first step."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -180,12 +184,14 @@ steady errors.
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the steps."""
+    """Simulate the steps and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=count, default=3, help="random steps each; default 3")
-    parser.add_argument("--write", action="store_true", help="write the page and the picture")
+    parser.add_argument(
+        "--steps", type=count, default=3, help="random steps of each case, default 3"
+    )
+    parser.add_argument("--write", action="store_true", help="write the page and its plot")
     options = parser.parse_args(arguments)
     runs = {
         (model, law): [errors(model, law, seed) for seed in range(options.steps)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what every fault of one real arm means, on two simulated robots that run by the clock.
+"""Effect of each fault of one real arm on the other arm, with two simulated robots in real time.
 
-`right` goes from one posture to another and back, undisturbed at first; the second time the fault
-strikes `left`, which carries a load, on the way there, and `left` recovers on the way back.
-Robots count torques, the loop dates its messages. A run of all faults takes about a minute.
+`right` moves to another configuration and back, first without a fault. When it moves there again,
+the fault happens on `left`, which carries a load. `left` recovers while `right` moves back. The
+robots count torques, and the loop timestamps its messages. All faults take about a minute.
 
     .venv/bin/python benchmarks/faults.py --json faults.json
 """
@@ -28,23 +28,23 @@ from processes import descendants, runs_module, shared_memory
 
 from multipanda_py.exceptions import LoopError
 
-WAY = np.array([0.3, 0.2, -0.2, 0.3, 0.2, 0.3, 0.4])  # of right's joints [rad]
-STOP = 0.05  # [s]
+MOVE = np.array([0.3, 0.2, -0.2, 0.3, 0.2, 0.3, 0.4])  # motion of right's joints [rad]
+STOP = 0.05  # duration of a SIGSTOP [s]
 ATTEMPTS = 3
 
 
-def of_left(
+def fault_of_left(
     fault: str, strike: Callable[[Rig], None], undo: Callable[[Rig], None] = lambda rig: None
 ) -> Callable[[], Row]:
-    """Return what measures a fault of the left arm."""
+    """Return a function that measures a fault of the left arm."""
 
     def measure() -> Row:
         with rig_of(fault) as rig:
             home = rig.cell.state("right").q.copy()
-            rig.row.undisturbed_mrad = max(rig.go(home + WAY), rig.go(home)) * 1e3
+            rig.row.undisturbed_mrad = max(rig.go(home + MOVE), rig.go(home)) * 1e3
             for arm in ROBOTS:
                 rig.admin(arm, "reset_stats")
-            error = rig.go(home + WAY, lambda: strike(rig))
+            error = rig.go(home + MOVE, lambda: strike(rig))
             rig.hear()
             undo(rig)
             error = max(error, rig.go(home, lambda: rig.recover("left")))
@@ -59,7 +59,7 @@ def of_left(
 
 
 def loop_stopped() -> Row:
-    """Measure a stop of the loop: both arms come to rest and are recovered."""
+    """Measure a stopped loop: both arms stop and recover."""
     with rig_of("loop SIGSTOP 50 ms") as rig:
         rig.struck_ns = time.monotonic_ns()
         os.kill(rig.cell.loop_pid, signal.SIGSTOP)
@@ -73,7 +73,7 @@ def loop_stopped() -> Row:
 
 
 def loop_killed() -> Row:
-    """Measure the end of the loop."""
+    """Measure the kill of the loop."""
     with contextlib.ExitStack() as stack:
         rig = stack.enter_context(rig_of("loop SIGKILL"))
         memory = shared_memory()
@@ -93,7 +93,7 @@ def loop_killed() -> Row:
 
 
 def owner_killed() -> Row:
-    """Measure the end of the process that owns the cell, as the ROS node does."""
+    """Measure the kill of the process that owns the cell, such as a ROS node."""
     memory = shared_memory()
     with robots() as sim:
         rig = Rig(sim, "ROS process SIGKILL")
@@ -101,7 +101,7 @@ def owner_killed() -> Row:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as owner:
             if owner.stdout is None or owner.stderr is None:
                 raise RuntimeError("no pipes")
-            owner.stdout.readline()  # it runs
+            owner.stdout.readline()  # waits until the cell runs
             rig.ready()
             pids = descendants(owner.pid)
             rig.struck_ns = time.monotonic_ns()
@@ -116,27 +116,27 @@ def owner_killed() -> Row:
 
 
 def own(name: str) -> None:
-    """Own a cell until killed."""
+    """Own a cell until this process is killed."""
     with make_cell(name):
         print("running", flush=True)
         signal.pause()
 
 
-def breaks(rig: Rig, how: str) -> None:
-    """Have the law of left go wrong."""
+def break_controllet(rig: Rig, fault: str) -> None:
+    """Make the controllet of left fail."""
     rig.cell.switch(["odd"], strictness="force_auto")
     rig.struck_ns = time.monotonic_ns()
-    rig.cell.set_parameters("odd", {"fault": how})
+    rig.cell.set_parameters("odd", {"fault": fault})
 
 
 def driver(rig: Rig) -> int:
-    """Return the process id of left's driver: the first one that the loop started."""
+    """Return the process id of left's driver, which the loop starts first."""
     found = descendants(rig.cell.loop_pid)
     return min(pid for pid in found if runs_module(pid, "multipanda_py.hardware.franka.driver"))
 
 
 def stop_driver(rig: Rig) -> None:
-    """Stop left's driver for a while."""
+    """Stop left's driver for ``STOP`` seconds."""
     pid = driver(rig)
     os.kill(pid, signal.SIGSTOP)
     time.sleep(STOP)
@@ -144,40 +144,42 @@ def stop_driver(rig: Rig) -> None:
 
 
 FAULTS: dict[str, Callable[[], Row]] = {
-    "reflex": of_left("reflex", lambda r: r.admin("left", "reflex")),
-    "user_stop": of_left(
+    "reflex": fault_of_left("reflex", lambda r: r.admin("left", "reflex")),
+    "user_stop": fault_of_left(
         "user stop", lambda r: r.admin("left", "user_stop"), lambda r: r.admin("left", "release")
     ),
-    "communication": of_left(
+    "communication": fault_of_left(
         "20 commands lost (`communication_constraints_violation`)",
         lambda r: r.admin("left", "drop", commands=20),
     ),
-    "dead_tcp": of_left("dead TCP", lambda r: r.admin("left", "kill_tcp")),
-    "dead_udp": of_left(
+    "dead_tcp": fault_of_left("dead TCP", lambda r: r.admin("left", "kill_tcp")),
+    "dead_udp": fault_of_left(
         "dead UDP", lambda r: r.admin("left", "kill_udp"), lambda r: r.admin("left", "heal")
     ),
-    "driver_killed": of_left("driver SIGKILL", lambda r: os.kill(driver(r), signal.SIGKILL)),
-    "driver_stopped": of_left("driver SIGSTOP 50 ms", stop_driver),
+    "driver_killed": fault_of_left("driver SIGKILL", lambda r: os.kill(driver(r), signal.SIGKILL)),
+    "driver_stopped": fault_of_left("driver SIGSTOP 50 ms", stop_driver),
     "loop_stopped": loop_stopped,
     "loop_killed": loop_killed,
     "ros_killed": owner_killed,
-    "nan": of_left("NaN from a controllet", lambda r: breaks(r, "nan")),
-    "exception": of_left("exception in a controllet", lambda r: breaks(r, "raise")),
+    "nan": fault_of_left("NaN from a controllet", lambda r: break_controllet(r, "nan")),
+    "exception": fault_of_left(
+        "exception in a controllet", lambda r: break_controllet(r, "raise")
+    ),
 }
 
 
 def measure(one: Callable[[], Row]) -> Row:
-    """Measure a row; again if the machine stood still so long that it shows."""
+    """Measure a fault; repeat it if delays of the machine spoil the result."""
     for _ in range(ATTEMPTS - 1):
         try:
             return one()
         except (AssertionError, RuntimeError) as error:
-            print(f"    again: {error}", file=sys.stderr, flush=True)
+            print(f"    repeated: {error}", file=sys.stderr, flush=True)
     return one()
 
 
 def line(row: Row) -> str:
-    """Return a line of the table."""
+    """Return a row of the table in Markdown."""
 
     def number(value: float | None, digits: int = 0) -> str:
         return "" if value is None else f"{value:.{digits}f}"
@@ -193,8 +195,8 @@ def line(row: Row) -> str:
 
 def print_table(rows: Sequence[Row]) -> None:
     """Print the table in Markdown."""
-    print("| fault on `left` | largest tracking error of `right` (without the fault) [mrad] | "
-          "longest repeat of a torque [ms] | largest torque rate [Nm/ms] | until the message [ms] "
+    print("| fault on `left` | max tracking error of `right` (without the fault) [mrad] | "
+          "longest repeat of a torque [ms] | max torque rate [Nm/ms] | until the message [ms] "
           "| recovery [ms] | orphans / leaks |")  # fmt: skip
     print("|---|---|---|---|---|---|---|")
     for row in rows:
@@ -204,9 +206,9 @@ def print_table(rows: Sequence[Row]) -> None:
 def main() -> int:
     """Measure the faults and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     parser.add_argument("--only", nargs="+", choices=FAULTS, default=list(FAULTS), metavar="FAULT",
-                        help=f"of {', '.join(FAULTS)}")  # fmt: skip
+                        help=f"faults to measure: {', '.join(FAULTS)}")  # fmt: skip
     parser.add_argument("--own", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.own:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow every row of a paced cell from another process for long; count what was dropped.
+"""Count cycle records of a real-time cell that another process misses within hours.
 
-Two simulated arms run at 1 kHz, each under its own law. Another process takes all rows and looks
-whether each is whole, in order and newer than the one before. Memory of the loop and of the
-follower is read once a second.
+Two simulated arms run at 1 kHz, with a controllet each. Another process, the follower, reads all
+records and checks that each is complete, in order and new. The memory of the loop and of the
+follower is sampled once a second.
 
     .venv/bin/python benchmarks/follow.py --minutes 60
 """
@@ -29,7 +29,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import LoopError
 
 CELL = Path(__file__).resolve().parents[1] / "config" / "dual_sim.yaml"
-WARM_UP = 5.0  # before memory is looked at [s]
+WARM_UP = 5.0  # time before the first memory sample [s]
 
 FOLLOWER = """
 import json, sys
@@ -42,7 +42,7 @@ found = dict(first=follower.position, rows=0, dropped=0, torn=0, disorder=0, beh
 last = -1
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
-while rows := len(batch := follower.wait(2.0, 256)):  # 1 MiB: its heap must not follow a pause
+while rows := len(batch := follower.wait(2.0, 256)):  # bounds the heap after a pause to 1 MiB
     cycles, dropped = batch["cycle"], follower.dropped
     found["rows"] += rows
     found["torn"] += int((cycles != batch["cycle_end"]).sum())
@@ -58,10 +58,13 @@ print(json.dumps(found))
 def follow(
     minutes: float, file: Path = CELL
 ) -> tuple[dict[str, Any], dict[str, list[list[float]]]]:
-    """Run the cell and its follower; return what came through, and memory by process."""
-    figures: dict[str, list[list[float]]] = {"loop": [], "follower": []}
+    """Run cell and follower; return record counts, and memory samples by process."""
+    memory: dict[str, list[list[float]]] = {"loop": [], "follower": []}
     data = CellConfig.from_yaml(file).model_dump()
-    data["cell"] |= {"name": f"follow_{os.getpid()}", "placement": "process"}  # beside others
+    data["cell"] |= {
+        "name": f"follow_{os.getpid()}",
+        "placement": "process",
+    }  # unique on this machine
     with Cell(CellConfig.from_dict(data, str(file))) as cell:
         follower = subprocess.Popen(
             [sys.executable, "-c", FOLLOWER, str(file), cell.records_path],
@@ -75,47 +78,47 @@ def follow(
                 time.sleep(1.0)
                 cell.check()
                 if time.monotonic() > begin + WARM_UP:
-                    figures["loop"].append(sample(cell.loop_pid))
-                    figures["follower"].append(sample(follower.pid))
+                    memory["loop"].append(sample(cell.loop_pid))
+                    memory["follower"].append(sample(follower.pid))
         seconds, count = time.monotonic() - begin, int(cell.latest_record()["cycle"])
         missed = int(cell.latest_record()["missed_cycles"])
     answer, _ = follower.communicate(timeout=30.0)
     found = json.loads(answer) | {"seconds": seconds, "cycles": count, "missed": missed}
-    return found, figures
+    return found, memory
 
 
 def main() -> int:
-    """Follow, print the table, and return 1 if a row was lost uncounted or memory has grown."""
+    """Print the table; return 1 if records are lost uncounted or torn, or memory has grown."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=duration, default=60.0)
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--minutes", type=duration, default=60.0, help="default 60")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     options = parser.parse_args()
     try:
-        found, figures = follow(options.minutes)
+        found, memory = follow(options.minutes)
     except (LoopError, RuntimeError) as error:
         parser.exit(2, f"follow.py: {error}\n")
     uncounted = found["seen"] - found["first"] - found["rows"] - found["dropped"]
-    trouble = bool(uncounted or found["torn"] or found["disorder"])
-    print("| what | |")
+    is_bad = bool(uncounted or found["torn"] or found["disorder"])
+    print("| quantity | |")
     print("|---|---|")
     print(f"| time | {found['seconds'] / 60:.1f} min |")
-    print(f"| rows read | {found['rows']} |")
-    print(f"| dropped, and counted | {found['dropped']} in {found['gaps']} gaps |")
-    print(f"| lost without being counted | {uncounted} |")
+    print(f"| records read | {found['rows']} |")
+    print(f"| dropped and counted | {found['dropped']} in {found['gaps']} gaps |")
+    print(f"| lost but not counted | {uncounted} |")
     print(f"| torn, out of order | {found['torn']}, {found['disorder']} |")
-    print(f"| most rows behind | {found['behind']} |")
-    print(f"| periods that the loop missed | {found['missed']} |")
-    for name, rows in figures.items():
+    print(f"| max records behind | {found['behind']} |")
+    print(f"| missed cycles of the loop | {found['missed']} |")
+    for name, rows in memory.items():
         values = np.array(rows)
         if len(values) < 10:
             continue
-        more = growth(values)
-        trouble |= bool(more[0] > ALLOWED)
+        increase = growth(values)
+        is_bad |= bool(increase[0] > ALLOWED)
         print(f"| {name}: {COLUMNS[0]} | {values[0, 0]:.2f} to {values[-1, 0]:.2f}, "
-              f"growth {more[0]:+.2f} |")  # fmt: skip
+              f"growth {increase[0]:+.2f} |")  # fmt: skip
     if options.json:
-        options.json.write_text(json.dumps({"found": found, "memory": figures}))
-    return int(trouble)
+        options.json.write_text(json.dumps({"found": found, "memory": memory}))
+    return int(is_bad)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much faster than real time environments are stepped, alone and in processes; pictures.
+"""Speed of Gymnasium environments relative to real time, in one or several processes.
 
-How fast a machine is just then is seen by MuJoCo's own step of the same scene, without laws and
-sensors, taken in turns with the steps of the environment.
+Steps of MuJoCo alone, without controllets and sensors, alternate with the steps of the environment
+and show the speed of the machine. Resets and camera images are measured, too.
 
 .venv/bin/python benchmarks/gym_speed.py                  # two arms: reach_two and lift_box
 .venv/bin/python benchmarks/gym_speed.py --task push --processes 4
@@ -25,20 +25,20 @@ RATE = 20.0
 
 
 def episode(env: CellEnv) -> list[np.ndarray]:
-    """Return the actions of an expert's episode."""
+    """Return the actions of an episode of the expert."""
     env.reset(seed=0)
     actions, is_over = [], False
     while not is_over:
         actions.append(env.expert_action())
-        _, _, ended, cut, _ = env.step(actions[-1])
-        is_over = ended or cut
+        _, _, terminated, truncated, _ = env.step(actions[-1])
+        is_over = terminated or truncated
     return actions
 
 
-def alone(
+def single_process(
     task: str, repeats: int, features: list[str] | None
 ) -> tuple[float, float, float, list[np.ndarray]]:
-    """Return medians of a step, a reset and MuJoCo's step alone [s of CPU], and the actions."""
+    """Return median CPU times of a step, a reset and a MuJoCo step [s], and the actions."""
     env = CellEnv(task, rate=RATE, features=features)
     actions = episode(env)
     bare = SceneView(env.cell.config)
@@ -60,8 +60,8 @@ def alone(
     return float(np.median(steps)), float(np.median(resets)), float(np.median(of_mujoco)), actions
 
 
-def pictures(task: str, repeats: int = 50) -> float:
-    """Return the median time of a picture of 128 by 128 of two cameras in turns [s]."""
+def image_time(task: str, repeats: int = 50) -> float:
+    """Return the median time of an image of 128 by 128 pixels, for two cameras in turns [s]."""
     env = CellEnv(task, rate=RATE, cameras=["overview", "free"])
     env.reset(seed=0)
     times = []
@@ -73,10 +73,10 @@ def pictures(task: str, repeats: int = 50) -> float:
     return float(np.median(times))
 
 
-def together(
+def several_processes(
     task: str, actions: list[np.ndarray], processes: int, features: list[str] | None
 ) -> float:
-    """Return the median time in which every process does a step [s]."""
+    """Return the median time of a simultaneous step of all processes [s]."""
     envs = gymnasium.make_vec(
         f"multipanda_py.learning.gym:multipanda/{task}-v0", processes, vectorization_mode="async",
         vector_kwargs={"context": "spawn"}, rate=RATE, features=features,
@@ -92,22 +92,24 @@ def together(
 
 
 def main() -> int:
-    """Measure."""
+    """Measure and print the speed of each task."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--task", action="append", help="default: reach_two and lift_box")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--features", nargs="*", help="of the laws; default: their own")
+    parser.add_argument(
+        "--features", nargs="*", help="features of the controllets; default: those of the task"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="episodes of the expert")
     options = parser.parse_args()
     for task in options.task or ["reach_two", "lift_box"]:
-        step, reset, bare, actions = alone(task, options.repeats, options.features)
-        several = together(task, actions, options.processes, options.features)
+        step, reset, bare, actions = single_process(task, options.repeats, options.features)
+        parallel_step = several_processes(task, actions, options.processes, options.features)
         sys.stdout.write(
             f"{task}: step of {1e3 / RATE:g} ms in {1e3 * step:.2f} ms, "
             f"{1.0 / RATE / step:.1f} times real time, MuJoCo alone {1.0 / RATE / bare:.1f}; "
             f"reset {1e3 * reset:.2f} ms; "
-            f"{options.processes} processes {options.processes / RATE / several:.1f} times; "
-            f"a picture {1e3 * pictures(task):.1f} ms\n"
+            f"{options.processes} processes {options.processes / RATE / parallel_step:.1f} times; "
+            f"an image {1e3 * image_time(task):.1f} ms\n"
         )
     return 0
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well an arm is identified: perturbed twins go through a motion, and are found out by it.
+"""Torque and inertia errors of identified models of perturbed, simulated arms.
 
     .venv/bin/python benchmarks/identification.py               # ten plants, in two minutes
     .venv/bin/python benchmarks/identification.py --plants 3 --friction sigmoid
 
-A plant is an FR3 in simulation whose links, friction, delay and sensors are drawn from ranges
-(``multipanda_py/config/data/typical.yaml``, or ``--spec``), by seeds from 1. Its torques of
-the last 30 % of the motion are predicted by the identified model. The floor is what its true
-bodies leave of them with the friction of the same class that fits best: Stribeck friction, ripple
-and noise, which no such model can tell.
+A plant is a simulated FR3. Its inertial parameters, friction, delay and sensors are drawn from
+ranges (``multipanda_py/config/data/typical.yaml``, or ``--spec``), with seeds from 1. The
+identified model predicts the torques of the last 30 % of the motion. The floor is the error of the
+true inertial parameters with the best fit of the same friction model. It consists of Stribeck
+friction, ripple and noise, which this friction model does not describe.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 ARM, LAW = "arm", "law"
-BELIEVED = ArmDescription(ARM, "fr3")
+NOMINAL = ArmDescription(ARM, "fr3")
 EVALUATIONS = 1000
-AT_A_TIME = 500
-"""Cycles after which rows are taken out of their ring."""
+READ_INTERVAL = 500
+"""Cycles between two readings of the record ring."""
 RATIO, MASS = 1.15, 0.02
-"""Largest accepted medians: of error by floor, and of the mass matrix."""
+"""Maximum accepted medians: ratio of error to floor, relative error of the mass matrix."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What identification says of one plant.
+    """Accuracy of the identification of one plant.
 
     Attributes:
-        ratio: Held-out error of every joint's torque, by the floor, (n,).
-        before: The same of the datasheet, (n,).
-        floor: (n,) [Nm].
-        mass: Relative error of the mass matrix, Frobenius, median over postures.
-        before_mass: The same of the datasheet.
-        bodies: Whether every link is a body.
-        condition: Number of the stack.
-        seconds: Of the processor that it took.
+        ratio: Held-out torque errors of the identified model relative to the floor, (n,).
+        before: Held-out torque errors of the datasheet model relative to the floor, (n,).
+        floor: Minimum torque errors, (n,) [Nm].
+        mass: Relative error of the mass matrix, Frobenius norm, median over configurations.
+        before_mass: The same error of the datasheet model.
+        bodies: True if the inertial parameters of all links are physically consistent.
+        condition: Condition number of the stacked regressor.
+        seconds: Processor time of the identification [s].
     """
 
     ratio: Vector
@@ -79,15 +79,15 @@ class Figures:
 
 
 def excitation(evaluations: int = EVALUATIONS) -> Matrix:
-    """Return the points of a motion as ``multipanda excite`` finds it, (p, 1 + 3 n)."""
-    search = Excitation(BELIEVED, ExcitationOptions(evaluations=evaluations), Clearance(BELIEVED))
+    """Return the points of a motion of ``multipanda excite``, (p, 1 + 3 n)."""
+    search = Excitation(NOMINAL, ExcitationOptions(evaluations=evaluations), Clearance(NOMINAL))
     motion = search.search()
     return motion.table(motion.points(TRAJECTORY_POINTS))
 
 
 def plant(spec: PerturbationSpec, seed: int, points: Matrix) -> CellConfig:
-    """Return a perturbed twin of an FR3 that stands where a motion begins."""
-    n = BELIEVED.n_joints
+    """Return a perturbed FR3 at the start of a motion."""
+    n = NOMINAL.n_joints
     cell = {
         "cell": {"placement": "inline"},
         "arms": {ARM: {"q_start": points[0, 1 : 1 + n].tolist()}},
@@ -98,24 +98,24 @@ def plant(spec: PerturbationSpec, seed: int, points: Matrix) -> CellConfig:
 
 
 def measured(config: CellConfig, points: Matrix) -> MeasuredMotion:
-    """Return what is measured on a plant that goes through a motion."""
+    """Return the measurements of a plant that executes a motion."""
     with Cell(config) as cell:
-        cell.step(1000)  # to rest: it is not what its laws take it for
-        cell.set_target(ARM, q=points[0, 1 : 1 + BELIEVED.n_joints])
+        cell.step(1000)  # settles, as its model differs from that of its controllets
+        cell.set_target(ARM, q=points[0, 1 : 1 + NOMINAL.n_joints])
         cell.step(1000)
         observed, _ = cell.records(10**15)
         cell.follow_trajectory(ARM, points)
         parts = []
-        for _ in range(int(1e3 * points[-1, 0]) // AT_A_TIME + 1):
-            cell.step(AT_A_TIME)
+        for _ in range(int(1e3 * points[-1, 0]) // READ_INTERVAL + 1):
+            cell.step(READ_INTERVAL)
             observed, rows = cell.records(observed)
             parts.append(rows)
-    rows = np.concatenate(parts)[: int(1e3 * points[-1, 0])]  # at rest friction may be anything
+    rows = np.concatenate(parts)[: int(1e3 * points[-1, 0])]  # static friction is not observable
     return motion_of(log_of_rows(rows, config).arms[ARM], ARM)
 
 
 def floor(real: ArmDescription, motion: MeasuredMotion, options: Options) -> Vector:
-    """Return what true bodies leave of held-out torques with the best friction, (n,) [Nm]."""
+    """Return held-out torque errors of true inertias with the best friction, (n,) [Nm]."""
     n, regressor = real.n_joints, ArmRegressor(real)
     shape = FrictionShape.sharp(n)
     parts = [
@@ -126,17 +126,19 @@ def floor(real: ArmDescription, motion: MeasuredMotion, options: Options) -> Vec
         np.concatenate([part.rows[..., 11 * n :], -part.slope[..., None]], axis=2)
         for part in parts
     ]
-    left = [part.tau - part.rows[..., : 11 * n] @ known for part in parts]
-    best = fit(rows[0], left[0])
-    found: Vector = np.sqrt(((left[1] - rows[1] @ best.values) ** 2).mean(axis=0))
+    residuals = [part.tau - part.rows[..., : 11 * n] @ known for part in parts]
+    best = fit(rows[0], residuals[0])
+    found: Vector = np.sqrt(((residuals[1] - rows[1] @ best.values) ** 2).mean(axis=0))
     return found
 
 
-def mass_error(real: ArmDescription, got: ArmDescription, postures: int = 50) -> float:
-    """Return the median relative error of the mass matrix over random postures, Frobenius."""
-    models = [model_with_gravity(real), model_with_gravity(got)]
+def mass_error(
+    real: ArmDescription, identified: ArmDescription, configurations: int = 50
+) -> float:
+    """Return the median relative error of the mass matrix over random configurations."""
+    models = [model_with_gravity(real), model_with_gravity(identified)]
     rng, errors = np.random.default_rng(0), []
-    for q in rng.uniform(*real.limits.span, (postures, real.n_joints)):
+    for q in rng.uniform(*real.limits.span, (configurations, real.n_joints)):
         true, found = (pin.crba(model, model.createData(), q) for model in models)
         true, found = (np.triu(mass) + np.triu(mass, 1).T for mass in (true, found))
         errors.append(np.linalg.norm(found - true) / np.linalg.norm(true))
@@ -144,21 +146,21 @@ def mass_error(real: ArmDescription, got: ArmDescription, postures: int = 50) ->
 
 
 def figures(config: CellConfig, motion: MeasuredMotion, options: Options) -> Figures:
-    """Identify a plant, and compare with what it is."""
+    """Identify a plant and compare the result with the true model."""
     settings = config.arms[ARM].perturbation
-    real = perturbed(BELIEVED, settings)
+    real = perturbed(NOMINAL, settings)
     begin = time.process_time()
-    found = identify([motion], BELIEVED, options)
+    found = identify([motion], NOMINAL, options)
     seconds = time.process_time() - begin
-    got = replace(BELIEVED, model=found.robot)
+    identified = replace(NOMINAL, model=found.robot)
     minimum = floor(real, motion, options)
-    links = ArmRegressor(got).prior.reshape(-1, 10)
+    links = ArmRegressor(identified).prior.reshape(-1, 10)
     return Figures(
         found.held_out["consistent"] / minimum,
         found.held_out["datasheet"] / minimum,
         minimum,
-        mass_error(real, got),
-        mass_error(real, BELIEVED),
+        mass_error(real, identified),
+        mass_error(real, NOMINAL),
         all(np.linalg.eigvalsh(pseudo_inertia(link)).min() > 0.0 for link in links),
         found.condition,
         seconds,
@@ -166,7 +168,7 @@ def figures(config: CellConfig, motion: MeasuredMotion, options: Options) -> Fig
 
 
 def table(found: Sequence[Figures]) -> str:
-    """Return medians and worst of all plants, joint by joint."""
+    """Return medians and maxima over plants, for each joint, as Markdown."""
     lines = [f"| {'joint':22} |" + "".join(f" {k + 1:6} |" for k in range(len(found[0].ratio)))]
     lines.append("|---" * (1 + len(found[0].ratio)) + "|")
     ratios = np.array([one.ratio for one in found])
@@ -182,14 +184,19 @@ def table(found: Sequence[Figures]) -> str:
 
 
 def main() -> int:
-    """Measure, identify, compare, and say whether the goals are met."""
+    """Print the accuracy over all plants; return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--plants", type=int, default=10, help="how many, default 10")
+    parser.add_argument("--plants", type=int, default=10, help="number of plants, default 10")
     parser.add_argument(
-        "--spec", type=Path, default=TYPICAL_ERRORS_FILE, help="ranges of what is wrong"
+        "--spec",
+        type=Path,
+        default=TYPICAL_ERRORS_FILE,
+        help="file with the ranges of perturbations",
     )
     parser.add_argument("--friction", choices=FRICTION_MODELS, default=FRICTION_MODELS[0])
-    parser.add_argument("--evaluations", type=int, default=EVALUATIONS, help="for the motion")
+    parser.add_argument(
+        "--evaluations", type=int, default=EVALUATIONS, help="of the search for the motion"
+    )
     options = parser.parse_args()
     if options.plants < 1:
         parser.error(f"--plants: got {options.plants}, allowed 1 or more")
@@ -201,18 +208,22 @@ def main() -> int:
         found.append(figures(config, measured(config, points), chosen))
         one = found[-1]
         sys.stderr.write(
-            f"plant {seed}: error by floor {np.round(one.ratio, 2).tolist()}, mass matrix "
-            f"{one.mass:.2%} (was {one.before_mass:.1%}), {one.seconds:.1f} s of CPU\n"
+            f"plant {seed}: error / floor {np.round(one.ratio, 2).tolist()}, mass matrix "
+            f"{one.mass:.2%} (datasheet {one.before_mass:.1%}), {one.seconds:.1f} s of CPU\n"
         )
     ratio = np.median([one.ratio for one in found], axis=0)
     mass = float(np.median([one.mass for one in found]))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(table(found))
-    print(f"mass matrix: {mass:.2%}, was {np.median([one.before_mass for one in found]):.1%}")
+    print(
+        f"mass matrix: {mass:.2%}, datasheet {np.median([one.before_mass for one in found]):.1%}"
+    )
     print(f"condition number {np.median([one.condition for one in found]):.0f}")
     print(f"identification: {max(one.seconds for one in found):.1f} s of CPU, {memory:.0f} MiB")
     good = bool((ratio < RATIO).all() and mass < MASS and all(one.bodies for one in found))
-    print("goals met" if good else f"goals missed: {RATIO} of the floor, mass matrix {MASS:.0%}")
+    print(
+        "goals met" if good else f"goals missed: {RATIO} times the floor, mass matrix {MASS:.0%}"
+    )
     return 0 if good else 1
 
 

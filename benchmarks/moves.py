@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often and how fast both arms find their way among five boxes.
+"""Success rate and duration of planning for two arms among five random boxes.
 
-Boxes and goals are random; only those count for which a sampling planner (RRT-Connect in the
-joints of both arms, MuJoCo's contacts) has found a way, too. Every motion is evaluated in steps of
-1 ms in MuJoCo, which must find no contact, and executed by the law, which must not stop it.
+Only goals count for which a reference planner finds a path: RRT-Connect in the joint space of both
+arms, with the contacts of MuJoCo. All planned motions are checked for contacts in MuJoCo in steps
+of 1 ms. The controllet then executes them and must not stop.
 
     .venv/bin/python benchmarks/moves.py --scenes 100
 """
@@ -27,19 +27,19 @@ from multipanda_py.planning.trajectory.quintic import evaluate
 from multipanda_py.testing import simple_cell
 
 STEP, FINE, NODES = 0.4, 0.05, 4000
-"""Of the reference planner: largest step and check of a joint [rad], most nodes of a tree."""
+"""Reference planner: maximum step and check interval of a joint [rad], maximum tree size."""
 LOW, HIGH = np.array([0.2, -0.6, 0.0]), np.array([0.8, 0.6, 0.9])
-LAW = "joint_trajectory_controller"
-NEAR = {"collision_avoidance": {"distance": 0.006, "stop_distance": 0.002}}
-"""Of the executing law, which then lets arms pass at CLEARANCE."""
+CONTROLLET = "joint_trajectory_controller"
+AVOIDANCE = {"collision_avoidance": {"distance": 0.006, "stop_distance": 0.002}}
+"""Parameters of the executing controllet, which allow motions with ``CLEARANCE``."""
 CLEARANCE = 0.005
-LATE = 0.5
-"""Longest that the law may slow a motion down by [s]."""
+MAX_DELAY = 0.5
+"""Maximum delay of an executed motion [s]."""
 Free = Callable[[np.ndarray], bool]
 
 
 def scene_of_boxes(rng: np.random.Generator) -> Cell:
-    """Return a cell of two arms 0.6 m apart, among five boxes."""
+    """Return a cell of two arms 0.6 m apart, with five random boxes."""
     boxes = {
         f"box_{number}": {
             "shape": "box",
@@ -49,22 +49,22 @@ def scene_of_boxes(rng: np.random.Generator) -> Cell:
         }
         for number in range(5)
     }
-    active = [f"{arm}/{LAW}" for arm in ("left", "right")]
+    active = [f"{arm}/{CONTROLLET}" for arm in ("left", "right")]
     return simple_cell(
-        controllets={LAW: {"type": "joint_trajectory", "params": NEAR}},
+        controllets={CONTROLLET: {"type": "joint_trajectory", "params": AVOIDANCE}},
         active=active,
         objects=boxes,
     )
 
 
 def free_in_mujoco(cell: Cell, data: mujoco.MjData) -> Free:
-    """Return what says whether MuJoCo finds no contact in postures of both arms, (14,)."""
+    """Return a function that checks joint positions of both arms, (14,), for contacts."""
     model = cell.simulation.model
     names = [name for arm in cell.arms for name in cell.descriptions[arm].joint_names]
-    places = [int(model.joint(name).qposadr[0]) for name in names]
+    addresses = [int(model.joint(name).qposadr[0]) for name in names]
 
     def is_free(q: np.ndarray) -> bool:
-        data.qpos[places] = q
+        data.qpos[addresses] = q
         mujoco.mj_kinematics(model, data)
         mujoco.mj_collision(model, data)
         return not any(contact.dist < 0.0 for contact in data.contact[: data.ncon])
@@ -73,7 +73,7 @@ def free_in_mujoco(cell: Cell, data: mujoco.MjData) -> Free:
 
 
 def deepest_contact(cell: Cell, data: mujoco.MjData) -> tuple[float, str]:
-    """Return how deep bodies are in each other in MuJoCo, and which these are."""
+    """Return the maximum penetration in MuJoCo [m], and the names of its bodies."""
     model = cell.simulation.model
     return max(
         (
@@ -85,21 +85,21 @@ def deepest_contact(cell: Cell, data: mujoco.MjData) -> tuple[float, str]:
     )
 
 
-def stopped(cell: Cell, plan: MotionPlan) -> str:
-    """Execute a plan; return what the law stopped it for, empty if it came to its goal."""
+def stop_reason(cell: Cell, plan: MotionPlan) -> str:
+    """Execute a plan; return the reason of a stop, empty if the motion reached its goal."""
     ends = cell.start_motion(plan)
     try:
         while not cell.is_finished(plan):
             cell.step(8)
-            if cell.time > ends + LATE:
-                return f"it took {LATE:g} s longer than planned"
+            if cell.time > ends + MAX_DELAY:
+                return f"it took {MAX_DELAY:g} s longer than planned"
     except MotionFailed as error:
         return str(error)
     return ""
 
 
-def way_is_free(is_free: Free, begin: np.ndarray, end: np.ndarray) -> bool:
-    """Return whether a straight way is free, finely."""
+def path_is_free(is_free: Free, begin: np.ndarray, end: np.ndarray) -> bool:
+    """Return whether a straight path in joint space is free, in steps of ``FINE``."""
     count = max(1, int(np.ceil(np.abs(end - begin).max() / FINE)))
     return all(is_free(begin + (end - begin) * k / count) for k in range(1, count + 1))
 
@@ -107,18 +107,18 @@ def way_is_free(is_free: Free, begin: np.ndarray, end: np.ndarray) -> bool:
 def reference_finds(
     is_free: Free, start: np.ndarray, goal: np.ndarray, scene: Scene, rng: np.random.Generator
 ) -> bool:
-    """Return whether RRT-Connect finds a way (Kuffner and LaValle, ICRA 2000)."""
+    """Return whether RRT-Connect finds a path (Kuffner and LaValle, ICRA 2000)."""
     lower, upper = scene.lower[: len(start)], scene.upper[: len(start)]
     trees = [[start], [goal]]
     for _ in range(NODES):
         drawn = rng.uniform(lower, upper)
         near = min(trees[0], key=lambda q: float(np.abs(q - drawn).max()))
-        way = drawn - near
-        new = near + way * min(1.0, STEP / np.abs(way).max())
-        if way_is_free(is_free, near, new):
+        offset = drawn - near
+        new = near + offset * min(1.0, STEP / np.abs(offset).max())
+        if path_is_free(is_free, near, new):
             trees[0].append(new)
             here = min(trees[1], key=lambda q: float(np.abs(q - new).max()))
-            while way_is_free(is_free, here, step := _towards(here, new)):
+            while path_is_free(is_free, here, step := _towards(here, new)):
                 trees[1].append(step)
                 here = step
                 if np.array_equal(step, new):
@@ -128,15 +128,15 @@ def reference_finds(
 
 
 def _towards(here: np.ndarray, there: np.ndarray) -> np.ndarray:
-    way = there - here
-    size = float(np.abs(way).max())
-    return there if size <= STEP else here + way * (STEP / size)
+    offset = there - here
+    size = float(np.abs(offset).max())
+    return there if size <= STEP else here + offset * (STEP / size)
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Measure and print the success rate and durations."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--scenes", type=int, default=20)
+    parser.add_argument("--scenes", type=int, default=20, help="number of scenes, default 20")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.scenes < 1:
@@ -183,17 +183,17 @@ def main() -> None:
                 ]
                 if contacts:
                     touching += 1
-                    depth, which = max(contacts)
-                    print(f"contact: {which} by {depth:.4f} m", file=sys.stderr)
-                if why := stopped(cell, found):
+                    depth, bodies = max(contacts)
+                    print(f"contact: {bodies} by {depth:.4f} m", file=sys.stderr)
+                if reason := stop_reason(cell, found):
                     blocked += 1
-                    print(f"stopped: {why}", file=sys.stderr)
+                    print(f"stopped: {reason}", file=sys.stderr)
             print(f"{len(wall)} of {options.scenes}: {solved} solved", file=sys.stderr)
     print(
         f"{solved} of {len(wall)} random scenes of five boxes that the reference planner solves "
-        f"({drawn} drawn), {touching} with contact in MuJoCo, {blocked} stopped by the law; "
-        f"path and timing: median {1e3 * np.median(wall):.0f} ms, of processor time "
-        f"{1e3 * np.median(cpu):.0f} ms, longest {max(wall):.1f} s"
+        f"({drawn} drawn), {touching} with contact in MuJoCo, {blocked} stopped by the "
+        f"controllet; planning: median {1e3 * np.median(wall):.0f} ms, processor time "
+        f"{1e3 * np.median(cpu):.0f} ms, max {max(wall):.1f} s"
     )
 
 

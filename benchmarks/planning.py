@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long paths of two arms take to find, and how exact they are.
+"""Duration and accuracy of path optimisation for two arms.
 
-Two arms carry a box that both hold; goals are drawn from around it. With ``--apart`` the
-arms keep apart, too. A goal out of reach shows how soon the optimiser says so. With ``--random``
-goals are the tools of random postures of two arms 0.6 m apart, whose solids are apart.
+Two arms carry a box together to random goals around it. ``--apart`` adds distances between the
+arms. A last goal is out of reach and shows the time until the optimiser rejects it. With
+``--random``, goals are tool poses of random configurations of two arms 0.6 m apart, without
+contacts.
 
     .venv/bin/python benchmarks/planning.py --goals 20
 """
@@ -36,7 +37,7 @@ PATIENT = SolverSettings(time=20.0)
 
 
 def two_arms(apart: float) -> list[ArmDescription]:
-    """Return two arms beside each other, with their bases apart [m]."""
+    """Return two arms side by side, with a distance of their bases [m]."""
     return [
         ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
         for name, y in (("left", 0.5 * apart), ("right", -0.5 * apart))
@@ -44,22 +45,22 @@ def two_arms(apart: float) -> list[ArmDescription]:
 
 
 def carry(slices: int, offset: np.ndarray, apart: bool) -> Problem:
-    """Return the problem of a box that is carried by an offset [m]."""
+    """Return the problem of two arms that move a box by an offset [m]."""
     scene = Scene(two_arms(1.4), [SceneObject("box", "box", (0.15,) * 3, BOX, mass=1.0)])
     problem = Problem(scene, 1, slices, 4.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits()).add(VelocityLimits())
     tools = [f"{arm}/tool" for arm in scene.arms]
     frames = Kinematics(scene, tools).forward_kinematics(scene.start[None]).frames
     for tool in tools:
-        hand = Pose(frames[tool].position[0], frames[tool].rotation[0])
-        problem.add(PoseGoal("box", hand.inverse() @ scene.pose(scene.start, "box"), tool))
+        tool_pose = Pose(frames[tool].position[0], frames[tool].rotation[0])
+        problem.add(PoseGoal("box", tool_pose.inverse() @ scene.pose(scene.start, "box"), tool))
     if apart:
         problem.add(Distance(scene, "left", "right"))
     return problem.add(PoseGoal("box", Pose(BOX + offset, np.eye(3))), at=1).add(Rest(), at=1)
 
 
 def row(slices: int, offsets: np.ndarray, apart: bool) -> str:
-    """Return a line of the table."""
+    """Return a row of the table in Markdown."""
     wall, cpu, found = [], [], []
     for offset in offsets:
         problem = carry(slices, offset, apart)
@@ -77,7 +78,7 @@ def row(slices: int, offsets: np.ndarray, apart: bool) -> str:
 
 
 def random_problem(scene: Scene, rng: np.random.Generator) -> Problem:
-    """Return the problem of a path to where both tools are in a random posture without contact."""
+    """Return the problem of a path to the tool poses of a random configuration without contact."""
     apart = clearances(scene)
     kinematics = Kinematics(scene, scene.frame_names)
     while True:
@@ -98,7 +99,7 @@ def random_problem(scene: Scene, rng: np.random.Generator) -> Problem:
 
 
 def has_contact(cell: Cell, scene: Scene, path: np.ndarray, period: float) -> bool:
-    """Return whether MuJoCo finds a contact on the way, in steps of 1 ms."""
+    """Return whether MuJoCo finds a contact along a path, in steps of 1 ms."""
     model, data = cell.simulation.model, cell.simulation.data
     full = np.concatenate([scene.start[None], path])
     times = period * np.arange(len(full))
@@ -108,9 +109,9 @@ def has_contact(cell: Cell, scene: Scene, path: np.ndarray, period: float) -> bo
         [np.arange(len(scene.start))[scene.columns[arm]] for arm in scene.arms]
     )
     names = [name for arm in scene.arms for name in cell.descriptions[arm].joint_names]
-    places = [int(model.joint(name).qposadr[0]) for name in names]
-    for row in fine[:, columns]:
-        data.qpos[places] = row
+    addresses = [int(model.joint(name).qposadr[0]) for name in names]
+    for q in fine[:, columns]:
+        data.qpos[addresses] = q
         mujoco.mj_kinematics(model, data)
         mujoco.mj_collision(model, data)
         if any(contact.dist < 0.0 for contact in data.contact[: data.ncon]):
@@ -119,7 +120,7 @@ def has_contact(cell: Cell, scene: Scene, path: np.ndarray, period: float) -> bo
 
 
 def random_goals(number: int, seed: int) -> None:
-    """Print how many random goals are solved, and on how many paths MuJoCo finds a contact."""
+    """Print the number of solved random goals, and of paths with contacts in MuJoCo."""
     cell = simple_cell()
     floor = SceneObject("floor", "box", (2.0, 2.0, 0.1), np.array([0.0, 0.0, -0.1]))
     scene, rng = Scene(describe_arms(cell.config), [floor]), np.random.default_rng(seed)
@@ -138,19 +139,23 @@ def random_goals(number: int, seed: int) -> None:
             missed.append(found.reason)
     print(
         f"random goals of two arms: {solved} of {number} solved, {touching} of them with contact "
-        f"in MuJoCo; CPU median {1e3 * np.median(cpu):.0f} ms, longest {max(cpu):.1f} s"
+        f"in MuJoCo; processor time: median {1e3 * np.median(cpu):.0f} ms, max {max(cpu):.1f} s"
     )
     cell.close()
     print("".join(f"  missed: {reason}\n" for reason in missed), end="")
 
 
 def main() -> None:
-    """Measure, and print the table."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--goals", type=int, default=20, help="goals of each row")
+    parser.add_argument("--goals", type=int, default=20, help="goals of each row, default 20")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--apart", action="store_true", help="with distances of the arms, too")
-    parser.add_argument("--random", type=int, metavar="N", help="N goals anywhere, and no table")
+    parser.add_argument(
+        "--apart", action="store_true", help="also with distances between the arms"
+    )
+    parser.add_argument(
+        "--random", type=int, metavar="N", help="only N random goals, without the table"
+    )
     options = parser.parse_args()
     if options.random is not None:
         if options.random < 1:
@@ -160,7 +165,7 @@ def main() -> None:
     if options.goals < 1:
         parser.error(f"--goals: got {options.goals}, allowed 1 or more")
     offsets = np.random.default_rng(options.seed).uniform(-AROUND, AROUND, (options.goals, 3))
-    print("| slices | arms kept apart | median [ms] | median, CPU [ms] | longest [ms] ", end="")
+    print("| slices | distances of arms | median [ms] | median, CPU [ms] | max [ms] ", end="")
     print("| solved | iterations | worst violation |\n|---|---|---|---|---|---|---|---|")
     for apart in (False, True) if options.apart else (False,):
         for slices in (9, 20, 50):

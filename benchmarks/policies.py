@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two policies from one recording, at 30 and 10 Hz and late by 100 ms, on two compliant arms.
+"""Tracking of two policies of 30 and 10 Hz with a latency of 100 ms, on two compliant arms.
 
-A scripted demonstration is recorded once. A policy then finds where in it the arms seem to be, by
-the nearest posture, and answers with what was asked for from there on: 1.6 s of poses, at its own
-rate, when the latency is over; it is asked every 0.4 s. In lockstep: figures are the same again.
+A scripted demonstration is recorded once. Every 0.4 s, a policy finds the recorded step whose
+configuration is closest to the observed one. After the latency it answers with the next 1.6 s of
+recorded target poses, at its own rate. Runs are in lockstep, so results are repeatable.
 
     python benchmarks/policies.py [--write]
 """
@@ -22,12 +22,12 @@ from multipanda_py.learning.policies import LockstepInference, PolicyRunner, Run
 
 RATES, LATENCY, SECONDS, STEP_RATE = (30.0, 10.0), 0.1, 8.0, 50.0
 CHUNK, REPLAN = 1.6, 0.4  # [s]
-AHEAD = 100  # rows of the recording in which the arms are looked for
-PICTURE = Path(__file__).parents[1] / "doc" / "images" / "policies.png"
+AHEAD = 100  # number of recorded steps in the search
+PLOT = Path(__file__).parents[1] / "doc" / "images" / "policies.png"
 
 
 class Draw(GymTask):
-    """Draw with two arms; nothing else in the scene."""
+    """Task of two arms that draw an eight in an empty scene."""
 
     arms = {  # noqa: RUF012
         "left": {"position": [0.0, 0.4, 0.0], "gripper": False},
@@ -36,65 +36,66 @@ class Draw(GymTask):
     time_limit = SECONDS
 
     def reward(self, scene: Any) -> float:
-        """Return nothing: there is no prize."""
+        """Return 0, because the task has no reward."""
         return 0.0
 
     def is_success(self, scene: Any) -> bool:
-        """Go on until the time is over."""
+        """Return False, so that an episode lasts until its time limit."""
         return False
 
 
 def demonstration(start: np.ndarray, time: float) -> np.ndarray:
-    """Return both arms' poses of an instant: an eight of 16 by 8 cm, begun and ended slowly."""
-    share = np.clip(time / (SECONDS - 1.0), 0.0, 1.0)
-    phase = 2.0 * np.pi * share**2 * (3.0 - 2.0 * share)
-    expected = start.copy()
+    """Return the action at a time [s], for an eight of 16 by 8 cm with a slow start."""
+    progress = np.clip(time / (SECONDS - 1.0), 0.0, 1.0)
+    phase = 2.0 * np.pi * progress**2 * (3.0 - 2.0 * progress)
+    action = start.copy()
     for arm in range(2):
-        expected[9 * arm + 1] += 0.08 * np.sin(phase)
-        expected[9 * arm + 2] += 0.04 * np.sin(2.0 * phase)
-    return expected
+        action[9 * arm + 1] += 0.08 * np.sin(phase)
+        action[9 * arm + 2] += 0.04 * np.sin(2.0 * phase)
+    return action
 
 
 def record(env: CellEnv) -> tuple[np.ndarray, np.ndarray]:
-    """Return postures that were seen and actions that were taken there, a row a step."""
+    """Return observed configurations and actions, one row per step."""
     observed, _ = env.reset(seed=0)
-    start, postures, actions = env.hold_action().astype(float), [], []
+    start, configurations, actions = env.hold_action().astype(float), [], []
     for step in range(round(SECONDS * STEP_RATE)):
         actions.append(demonstration(start, step / STEP_RATE))
-        postures.append(posture(observed))
+        configurations.append(configuration(observed))
         observed, *_ = env.step(actions[-1])
-    return np.array(postures), np.array(actions)
+    return np.array(configurations), np.array(actions)
 
 
-def posture(observed: dict[str, Any]) -> np.ndarray:
-    """Return what tells where in the recording the arms are."""
+def configuration(observed: dict[str, Any]) -> np.ndarray:
+    """Return the observed joint positions of both arms, (14,) [rad]."""
     return np.concatenate([observed[arm]["q"] for arm in Draw.arms])
 
 
-class NearestRow:
-    """Answer with the recording from the row on that is nearest to what is seen."""
+class NearestStep:
+    """Policy that replays the recording from the configuration closest to the observation."""
 
     def __init__(self, recording: tuple[np.ndarray, np.ndarray], rate: float) -> None:
-        self.postures, self.actions = recording
-        self.rate, self.row = rate, 0
+        self.configurations, self.actions = recording
+        self.rate, self.step = rate, 0
 
     def __call__(self, observed: dict[str, Any]) -> np.ndarray:
-        """Look ahead of the row of the last time; a drawing crosses itself."""
-        near = self.postures[self.row : self.row + AHEAD] - posture(observed)
-        self.row += int(np.argmin((near**2).sum(axis=1)))
-        rows = self.row + np.arange(round(CHUNK * self.rate)) * STEP_RATE / self.rate
+        """Return actions from the closest step on."""
+        # Earlier steps are excluded, because the drawing crosses itself.
+        near = self.configurations[self.step : self.step + AHEAD] - configuration(observed)
+        self.step += int(np.argmin((near**2).sum(axis=1)))
+        rows = self.step + np.arange(round(CHUNK * self.rate)) * STEP_RATE / self.rate
         return self.actions[np.minimum(rows.round().astype(int), len(self.actions) - 1)]
 
 
 def figures(log: RunLog, arm: str) -> tuple[float, float, float]:
-    """Return the largest step of the target, and target to tool at the median and most [mm]."""
+    """Return maximum target step, and median and maximum distance of target and tool [mm]."""
     steps = np.linalg.norm(np.diff(log[f"{arm}/target"][:, :3], axis=0), axis=1)
     distance = log.distance(arm)
     return 1e3 * float(steps.max()), 1e3 * float(np.median(distance)), 1e3 * float(distance.max())
 
 
 def draw(logs: dict[float, RunLog], recording: np.ndarray) -> None:
-    """Draw target and tool of the left arm, and how far they are apart."""
+    """Plot target and tool of the left arm, and their distance for both arms."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -112,17 +113,17 @@ def draw(logs: dict[float, RunLog], recording: np.ndarray) -> None:
             below.plot(time, 1e3 * log.distance(arm), lw=1.0, label=arm)
         below.set_xlabel("time [s]")
     axes[0, 0].set_ylabel("y of the left tool in its base [m]")
-    axes[0, 0].legend(["recording's actions", "target", "tool"])
+    axes[0, 0].legend(["recorded actions", "target", "tool"])
     axes[1, 0].set_ylabel("target to tool [mm]")
     axes[1, 0].legend()
     figure.tight_layout()
-    figure.savefig(PICTURE, dpi=100, metadata={"Software": ""})
+    figure.savefig(PLOT, dpi=100, metadata={"Software": ""})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Record, run both policies, print the table."""
+    """Record the demonstration, run both policies and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--write", action="store_true", help=f"draw {PICTURE.name} anew")
+    parser.add_argument("--write", action="store_true", help=f"write the plot {PLOT.name}")
     options = parser.parse_args(arguments)
     env = CellEnv(Draw(), control="pose", rate=STEP_RATE)
     try:
@@ -132,10 +133,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         steps = 1e3 * np.linalg.norm(np.diff(recording[1][:, :3], axis=0), axis=1).max()
         print(f"gate {gate:g} mm, largest step of the recording {steps:.2f} mm")
         print("| rate [Hz] | arm | held [steps] | largest step of the target [mm] | "
-              "target to tool, median [mm] | most [mm] | end [mm] |")  # fmt: skip
+              "target to tool, median [mm] | max [mm] | end error of target [mm] |")  # fmt: skip
         print("|---|---|---|---|---|---|---|")
         for rate in RATES:
-            policy = NearestRow(recording, rate)
+            policy = NearestStep(recording, rate)
             runner = PolicyRunner(
                 env, LockstepInference(policy, LATENCY), rate=rate, replan=REPLAN
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a step of a residual takes, beside a product of its size in numpy.
+"""Time of a step of a residual, compared with a product of the same size in numpy.
 
 .venv/bin/python benchmarks/residual.py                  # seven joints
 .venv/bin/python benchmarks/residual.py --joints 6 --units 32
@@ -20,12 +20,12 @@ from multipanda_py.robots.residual.network import LAYER_NAMES, REAL_TIME
 from multipanda_py.robots.residual.runtime import LiveResidual
 from multipanda_py.robots.residual.weights import TrainedResidual
 
-BEST_OF, STEPS = 2000, 20
+BLOCKS, STEPS = 2000, 20
 SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 
 
 def residual(joints: int, units: int) -> TrainedResidual:
-    """Return a residual with random weights, speeds, springs and bodies, at home everywhere."""
+    """Return a residual with random weights and bodies, valid for all states."""
     rng, size = np.random.default_rng(0), 3 * joints
     arrays, inputs = {}, size + (len(SPEEDS) + len(DISTANCES)) * joints
     for name, observed in zip(LAYER_NAMES[REAL_TIME], (inputs, units)):
@@ -48,9 +48,9 @@ def residual(joints: int, units: int) -> TrainedResidual:
 
 
 def timed(step: Callable[..., object], *arguments: np.ndarray) -> float:
-    """Return the median time of a call [us], over blocks of several."""
+    """Return the median time of a call over blocks of ``STEPS`` calls [us]."""
     blocks = []
-    for _ in range(BEST_OF):
+    for _ in range(BLOCKS):
         begin = time.perf_counter()
         for _ in range(STEPS):
             step(*arguments)
@@ -59,20 +59,22 @@ def timed(step: Callable[..., object], *arguments: np.ndarray) -> float:
 
 
 def main() -> int:
-    """Measure."""
+    """Measure and print the times."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--joints", type=int, default=7)
-    parser.add_argument("--units", type=int, default=0, help="of a layer, default three a joint")
+    parser.add_argument(
+        "--units", type=int, default=0, help="units of a layer, default three per joint"
+    )
     options = parser.parse_args()
     units = options.units or 3 * options.joints
-    made = residual(options.joints, units)
-    net, live = made.network(), LiveResidual(made, 0.01, made.robot, made.joints)
+    trained = residual(options.joints, units)
+    net, live = trained.network(), LiveResidual(trained, 0.01, trained.robot, trained.joints)
     inputs, state = np.full(net.inputs, 0.5), np.full(options.joints, 0.5)
-    matrix, both = np.ones((4 * units, 2 * units), np.float32), np.ones(2 * units, np.float32)
+    matrix, vector = np.ones((4 * units, 2 * units), np.float32), np.ones(2 * units, np.float32)
     step, whole = timed(net.step, inputs), timed(live.step, state, state, state)
-    product = timed(np.dot, matrix, both)
+    product = timed(np.dot, matrix, vector)
     sys.stdout.write(
-        f"network {step:.1f} us, with inputs, bodies, bounds and checks {whole:.1f} us; one "
+        f"network {step:.1f} us, with inputs, bodies, limits and checks {whole:.1f} us; one "
         f"product of a layer {product:.1f} us\n"
     )
     return 0

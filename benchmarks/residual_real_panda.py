@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a residual learns from 17 s of a real Panda, on the 7 s that come after them.
+"""Torque errors of a residual trained on 17 s of a real Panda, for the next 7 s.
 
-The twin is rigid: torques of the model's bodies at the measured positions, velocities and their
-differences. The recording is that of the Automatic Control Group of UNISA (24 s, 30 Hz), which is
-not part of the package. Needs torch.
+The twin is rigid: its torques are those of the model's bodies at the measured positions,
+velocities and their differences. The recording of the Automatic Control Group of UNISA (24 s, 30
+Hz) is not part of the package. Needs torch.
 
     .venv/bin/python benchmarks/residual_real_panda.py panda_exciting_trajectory.db3
 """
@@ -27,13 +27,13 @@ from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.residual.inputs import Normalisation
 
 HELD_OUT, PARTS = 0.3, 8
-"""Share of the recording that is only predicted; parts of the rest, of which the last but one is
+"""Fraction of the recording for testing; number of parts of the rest, of which the last but one is
 for validation."""
 ARM = ArmDescription("arm", "fer", hand=False)
 
 
 def pairs_of(path: Path) -> tuple[PairedMotions, PairedMotion]:
-    """Return the beginning of the recording in parts, and all of it."""
+    """Return the training data in parts, and the whole recording."""
     motion = motion_of(logs.read(path).the_arm(), "Panda")
     limits, model = ARM.robot.limits, model_with_gravity(ARM)
     scale = Normalisation.of_limits(limits.lower, limits.upper, limits.velocity, limits.torque)
@@ -53,27 +53,27 @@ def pairs_of(path: Path) -> tuple[PairedMotions, PairedMotion]:
 
 
 def main() -> int:
-    """Train, and compare."""
+    """Train residuals and print their torque errors."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("recording", type=Path)
+    parser.add_argument("recording", type=Path, help="panda_exciting_trajectory.db3")
     parser.add_argument("--epochs", type=int, default=1500)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     pairs, whole = pairs_of(options.recording)
-    unseen = slice(int((1.0 - HELD_OUT) * len(whole.twin)), None)
-    span, place = pairs.normalisation.span[14:], slice(14, 21)
-    rmse = {"rigid": whole.residual[unseen, place] * span}
+    test = slice(int((1.0 - HELD_OUT) * len(whole.twin)), None)
+    span, torques = pairs.normalisation.span[14:], slice(14, 21)
+    rmse = {"rigid": whole.residual[test, torques] * span}
     for bodies in (None, fit_bodies(pairs, ARM)):
         for seed in range(options.seeds):
             settings = TrainingSettings(
                 epochs=options.epochs, batch=12, weights=(0.0, 0.0, 1.0), patience=400, seed=seed
             )
             found, _ = train(pairs, settings, bodies=bodies)
-            left = (whole.residual - found.run(whole.twin))[unseen, place] * span
-            rmse[f"real time{'' if bodies is None else ', bodies first'}, seed {seed}"] = left
+            errors = (whole.residual - found.run(whole.twin))[test, torques] * span
+            rmse[f"real time{'' if bodies is None else ', bodies first'}, seed {seed}"] = errors
     sys.stdout.write("| RMSE [Nm] of joint | 1 | 2 | 3 | 4 | 5 | 6 | 7 |\n" + "|---" * 8 + "|\n")
-    for name, left in rmse.items():
-        numbers = " | ".join(f"{v:.2f}" for v in np.sqrt(np.square(left).mean(axis=0)))
+    for name, errors in rmse.items():
+        numbers = " | ".join(f"{v:.2f}" for v in np.sqrt(np.square(errors).mean(axis=0)))
         sys.stdout.write(f"| {name} | {numbers} |\n")
     return 0
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Response of a Cartesian impedance to steps and streams, beside two textbook laws.
+"""Response of Cartesian impedance control to steps and streams, compared with two textbook laws.
 
-One FR3 in simulation, without friction and with the torque rate of 1 Nm/ms. Steps of 1, 5 and
-10 cm along x, y and -z; a circle of 10 cm at 0.25 Hz whose samples come at 1 kHz or 20 Hz. The
-laws of CRISP and of the example of libfranka are written with MuJoCo alone
-(``parts/textbook.py``).
+One FR3 is simulated without friction, with a torque rate of 1 Nm/ms. Steps are 1, 5 and 10 cm
+along x, y and -z. Streams are samples of a circle of 10 cm at 0.25 Hz, sent at 1 kHz or 20 Hz. The
+laws of CRISP and of libfranka's example are implemented with MuJoCo alone (``parts/textbook.py``).
 
     .venv/bin/python benchmarks/response.py            # prints the table
-    .venv/bin/python benchmarks/response.py --write    # and writes it into doc/crisp.md
+    .venv/bin/python benchmarks/response.py --write    # also writes it into doc/crisp.md
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
 
 RADIUS, FREQUENCY = 0.1, 0.25
-"""Circle of the streams [m], [Hz]."""
+"""Radius [m] and frequency [Hz] of the circle."""
 STEPS = (0.01, 0.05, 0.1)
 """Sizes of the steps [m]."""
 AXES = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]])
@@ -47,7 +46,7 @@ PAGE = Path(__file__).parent.parent / "doc" / "crisp.md"
 
 
 class Ours:
-    """A cell with one arm, stepped like a textbook law."""
+    """Cell with one arm and the interface of a textbook law."""
 
     def __init__(self, stiffness: float, params: dict[str, Any]) -> None:
         gains = {"stiffness": [stiffness] * 3 + [stiffness / 20.0] * 3, **params}
@@ -64,7 +63,7 @@ class Ours:
         return here.position, here.rotation
 
     def step(self) -> None:
-        """Run one cycle, after the target was set."""
+        """Run one cycle."""
         self.cell.step()
 
     def aim(self, position: np.ndarray) -> None:
@@ -73,7 +72,7 @@ class Ours:
 
 
 class Theirs(Textbook):
-    """A textbook law in the same simulation."""
+    """Textbook law in the same simulation."""
 
     def __init__(self, stiffness: float, follow: float | None) -> None:
         self.cell = Ours(stiffness, {}).cell
@@ -86,8 +85,8 @@ class Theirs(Textbook):
         self.position = position.copy()
 
 
-def made(law: str, stiffness: float) -> Ours | Theirs:
-    """Return a law with a translational stiffness [N/m]."""
+def arm_with_law(law: str, stiffness: float) -> Ours | Theirs:
+    """Return an arm with a law and a translational stiffness [N/m]."""
     if law in OURS:
         return Ours(stiffness, OURS[law])
     return Theirs(stiffness, None if law.startswith("CRISP") else 0.005)
@@ -96,8 +95,8 @@ def made(law: str, stiffness: float) -> Ours | Theirs:
 def step_response(
     law: str, stiffness: float, axis: np.ndarray, size: float
 ) -> tuple[float, float, float]:
-    """Return time to the first 95 % [ms], overshoot [%] and settling within 5 % [ms]."""
-    arm, path = made(law, stiffness), []
+    """Return time to 95 % [ms], overshoot [%] and settling time to within 5 % [ms]."""
+    arm, path = arm_with_law(law, stiffness), []
     start = arm.pose()[0].copy()
     arm.aim(start + size * axis)
     for _ in range(STEP_CYCLES):
@@ -112,21 +111,21 @@ def step_response(
 
 
 def stream_lag(law: str, stiffness: float, every: int) -> float:
-    """Return the lag behind a circle whose samples come every so many cycles [ms]."""
-    arm, places = made(law, stiffness), []
+    """Return the lag behind a circle with a sample every ``every`` cycles [ms]."""
+    arm, positions = arm_with_law(law, stiffness), []
     rate = 2e-3 * np.pi * FREQUENCY
     centre = arm.pose()[0] - [0.0, RADIUS, 0.0]
     for k in range(CIRCLE_CYCLES):
         if k % every == 0:
-            turn = np.array([0.0, np.cos(rate * k), np.sin(rate * k)])
-            arm.aim(centre + RADIUS * turn)
+            direction = np.array([0.0, np.cos(rate * k), np.sin(rate * k)])
+            arm.aim(centre + RADIUS * direction)
         arm.step()
-        places.append(arm.pose()[0] - centre)
+        positions.append(arm.pose()[0] - centre)
     arm.cell.close()
     last = round(1e3 / FREQUENCY)
-    observed = np.array(places)[-last:]
-    turns = np.exp(-1j * rate * np.arange(CIRCLE_CYCLES - last + 1, CIRCLE_CYCLES + 1))
-    return float(-np.angle(((observed[:, 1] + 1j * observed[:, 2]) * turns).mean()) / rate)
+    observed = np.array(positions)[-last:]
+    rotations = np.exp(-1j * rate * np.arange(CIRCLE_CYCLES - last + 1, CIRCLE_CYCLES + 1))
+    return float(-np.angle(((observed[:, 1] + 1j * observed[:, 2]) * rotations).mean()) / rate)
 
 
 def row(law: str, stiffness: float) -> str:
@@ -141,7 +140,7 @@ def row(law: str, stiffness: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure all laws."""
+    """Measure all laws and print the table."""
     parser = argparse.ArgumentParser(
         description="Compare responses to steps and streams with those of textbook laws."
     )

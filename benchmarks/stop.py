@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon ``/stop`` is in force and answered, whatever else the node has to do.
+"""Time until ``/stop`` of a busy node is answered and in force.
 
-A client of real-time priority asks, so that its own share is small; a loop in C runs beside it at
-normal priority and shows what the machine does to anybody.
+The client has a real-time priority, so that its own delay is small. A loop in C with normal
+priority shows the delays of the machine.
 
     .venv/bin/python benchmarks/stop.py --calls 200
 """
@@ -45,9 +45,9 @@ from std_srvs.srv import Trigger  # noqa: E402
 from multipanda_py.simulation.fci import FciSim  # noqa: E402
 
 LAWS = [f"{arm}/cartesian_impedance_controller" for arm in ("left", "right")]
-PAUSE = 0.01  # between two calls [s]
-SWITCH_EVERY = 4  # calls: then there is something to stop
-ANSWER = 10.0
+PAUSE = 0.01  # time between two calls [s]
+SWITCH_EVERY = 4  # calls, so that some calls stop active controllets
+ANSWER = 10.0  # timeout of an answer [s]
 STUCK = "a stuck robot, asked for settings"
 FLOODS = ("flood", "flood of bad")
 KINDS = ("quiet", *FLOODS, STUCK)
@@ -56,7 +56,7 @@ Found = tuple[str, tuple[list[float], list[float]], ClockLoop]
 
 
 class Caller:
-    """Asks a node, and times its answers."""
+    """Client of a node that measures answer times."""
 
     def __init__(self, node: Node) -> None:
         self.node = node.client
@@ -65,51 +65,51 @@ class Caller:
         self.stop = self.node.create_client(Trigger, "stop")
         self.switch, self.rows = node.switcher, Rows(node)
         self.stop.wait_for_service(ANSWER)
-        self.ask(self.stop, Trigger.Request())  # each end has to find the other first
+        self.call(self.stop, Trigger.Request())  # waits for discovery by both ends
 
-    def ask(self, client: Any, request: Any) -> tuple[float, Any]:
-        """Return how long an answer took [s], and the answer."""
-        begun, future = time.monotonic(), client.call_async(request)
-        while not future.done() and time.monotonic() - begun < ANSWER:
+    def call(self, client: Any, request: Any) -> tuple[float, Any]:
+        """Return the time of an answer [s], and the answer."""
+        begin, future = time.monotonic(), client.call_async(request)
+        while not future.done() and time.monotonic() - begin < ANSWER:
             self._executor.spin_once(timeout_sec=0.05)
-        return time.monotonic() - begun, future.result() if future.done() else None
+        return time.monotonic() - begin, future.result() if future.done() else None
 
     def stops(self, count: int, laws: list[str]) -> tuple[list[float], list[float]]:
-        """Return the times until an answer, and until the loop's first torque under hold [s]."""
+        """Return times until the answer, and until the first torque of the loop under hold [s]."""
         answered, in_force = [], []
         for number in range(count):
-            begins = number % SWITCH_EVERY == 0
-            if begins:
+            has_switched = number % SWITCH_EVERY == 0
+            if has_switched:
                 requested = SwitchController.Request(activate_controllers=laws, strictness=4)
-                answer = self.ask(self.switch, requested)[1]
+                answer = self.call(self.switch, requested)[1]
                 if answer is None or not answer.ok:
-                    raise RuntimeError(f"no switch: {answer}")
-            since, begun = self.rows.count, time.monotonic_ns()
-            took, answer = self.ask(self.stop, Trigger.Request())
+                    raise RuntimeError(f"switch_controller failed: {answer}")
+            since, begin = self.rows.count, time.monotonic_ns()
+            duration, answer = self.call(self.stop, Trigger.Request())
             if answer is None or not answer.success:
-                raise RuntimeError(f"no stop: {answer}")
-            answered.append(took)
+                raise RuntimeError(f"stop failed: {answer}")
+            answered.append(duration)
             time.sleep(PAUSE)
             found = self.rows.take(since)
             changes = np.flatnonzero(np.diff(found["epoch"]))
-            if begins and len(changes):
+            if has_switched and len(changes):
                 first = found[changes[-1] + 1]
-                in_force.append((int(first["wake_ns"]) + int(first["compute_ns"]) - begun) * 1e-9)
+                in_force.append((int(first["wake_ns"]) + int(first["compute_ns"]) - begin) * 1e-9)
         return answered, in_force
 
 
 @contextlib.contextmanager
 def flood(kind: str) -> Iterator[None]:
-    """Send targets as fast as the machine can."""
+    """Send targets at the maximum rate, in another process."""
     if kind not in FLOODS:
         yield
         return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "flooder.py"
         file.write_text(FLOODER, encoding="utf-8")
-        words = ["50000", "bad" if "bad" in kind else "good", "1e6"]
+        arguments = ["50000", "bad" if "bad" in kind else "good", "1e6"]
         with subprocess.Popen(
-            [sys.executable, str(file), *words], stdout=subprocess.PIPE
+            [sys.executable, str(file), *arguments], stdout=subprocess.PIPE
         ) as sender:
             try:
                 if sender.stdout is not None:
@@ -120,10 +120,10 @@ def flood(kind: str) -> Iterator[None]:
 
 
 def under_load(count: int, kinds: Sequence[str]) -> Iterator[Found]:
-    """Measure simulated arms under every kind of load."""
+    """Measure a node with simulated arms under each kind of load."""
     node = Node()
     try:
-        caller = urgent(Caller(node))
+        caller = prioritised(Caller(node))
         for kind in kinds:
             with flood(kind), ClockLoop() as loop:
                 times = caller.stops(count, LAWS)
@@ -133,7 +133,7 @@ def under_load(count: int, kinds: Sequence[str]) -> Iterator[Found]:
 
 
 def with_a_stuck_robot(count: int) -> Iterator[Found]:
-    """Measure real arms, as simulated, one of which does not answer new settings."""
+    """Measure a node with two FCI robots, one of which does not answer a request for settings."""
     addresses = [unused_address(), unused_address()]
     overrides = []
     for arm, ip in zip(("left", "right"), addresses):
@@ -141,7 +141,7 @@ def with_a_stuck_robot(count: int) -> Iterator[Found]:
     with FciSim(addresses[:1], lockstep=True) as stuck, FciSim(addresses[1:], lockstep=True):
         node = Node(HERE.parent / "config" / "dual_real.yaml", *overrides)
         try:
-            caller = urgent(Caller(node))
+            caller = prioritised(Caller(node))
             settings = node.client.create_client(SetParameters, "left/franka/set_parameters")
             settings.wait_for_service(ANSWER)
             requested = [Parameter("load_mass", value=0.5).to_parameter_msg()]
@@ -155,8 +155,8 @@ def with_a_stuck_robot(count: int) -> Iterator[Found]:
             node.close()
 
 
-def urgent(caller: Caller) -> Caller:
-    """Let the threads of this process run before others, where that is allowed."""
+def prioritised(caller: Caller) -> Caller:
+    """Give all threads of this process a real-time priority, if this is allowed."""
     with contextlib.suppress(OSError):
         for task in os.listdir("/proc/self/task"):
             policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
@@ -165,7 +165,7 @@ def urgent(caller: Caller) -> Caller:
 
 
 def line(kind: str, times: Sequence[Sequence[float]], loop: ClockLoop) -> str:
-    """Return a line of the table in Markdown [ms]."""
+    """Return a row of the table in Markdown [ms]."""
     cells = []
     for found in times:
         values = np.array(found) * 1e3
@@ -181,7 +181,9 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args()
     rclpy.init()
-    print("| `/stop`: median / 99 % / longest [ms] | answered | in force | C loop, latest [ms] |")
+    print(
+        "| `/stop`: median / 99 % / max [ms] | answered | in force | C loop, max lateness [ms] |"
+    )
     print("|---|---|---|---|")
     for found in under_load(options.calls, [k for k in options.kinds if k != STUCK]):
         print(line(*found), flush=True)

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a twin and the laws of its plant gain by identification: perturbed plants, task by task.
+"""Reduction of errors of twin and control by identification, for each validation task.
 
     .venv/bin/python benchmarks/twin_gain.py -o gain.json             # ten plants, in half an hour
     .venv/bin/python benchmarks/twin_gain.py -o gain.json --seeds 3 --first 5 --seconds 4
 
-A plant is a cell in simulation whose links, friction, delay and sensors are drawn from ranges
-(``multipanda_py/config/data/typical.yaml``, or ``--spec``), by a seed. Each of its arms goes
-through the motion of ``multipanda excite`` and is identified from it. Then both do the tasks of
-``multipanda validate``: before, everybody goes by the data sheet; after, the twin has the bodies
-that were found, and the laws of both go by them (``identified``). Scene and seeds of noise are the
-same. Written are the figures of every plant, a table and a picture beside them; a run that was
-broken off goes on with the plants that are missing.
+A plant is a simulated cell. Its inertial parameters, friction, delay and sensors are drawn from
+ranges (``multipanda_py/config/data/typical.yaml``, or ``--spec``), with a seed. Each arm is
+identified from the motion of ``multipanda excite``. Then plant and twin run the tasks of
+``multipanda validate``:
+
+- before: twin and controllets use the datasheet,
+- after: the twin has the identified bodies, and the controllets of both use them (``identified``).
+
+Scene and seeds of noise are the same. Results of all plants are written as JSON, table and plot.
+An interrupted run continues with the missing plants.
 """
 
 from __future__ import annotations
@@ -61,13 +64,13 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is done of each plant.
+    """Tasks to run with each plant.
 
     Attributes:
-        tasks: By number.
-        laws: Force laws of tasks 3 and 4.
-        seconds: Of each task.
-        repeats: Of each task and side.
+        tasks: Numbers of the tasks.
+        laws: Force controllets of tasks 3 and 4.
+        seconds: Duration of each task [s].
+        repeats: Number of runs of each task, for plant and twin.
     """
 
     tasks: Sequence[int]
@@ -76,7 +79,7 @@ class Effort:
     repeats: int
 
     def all(self) -> Iterator[Task]:
-        """Yield every task with every law of it."""
+        """Yield all tasks with each of their controllets."""
         for number in self.tasks:
             known = TASKS[number].controllets
             for law in [law for law in known if law in self.laws] or known[:1]:
@@ -86,10 +89,10 @@ class Effort:
 def identified(
     plant: CellConfig, twin: CellConfig, motions: Mapping[str, Matrix], seed: int, folder: Path
 ) -> tuple[dict[str, Path], dict[str, Any]]:
-    """Let every arm of a plant show its motion; return files of its bodies, and how good they are.
+    """Identify all arms of a plant; return parameter files and held-out torque errors, by arm.
 
     Raises:
-        MultipandaError: If an arm does not come to the end, or cannot be told by it.
+        MultipandaError: If an arm cannot complete its motion or be identified from it.
     """
     files, errors = {}, {}
     for name, points in motions.items():
@@ -110,11 +113,10 @@ def figures(
     seed: int,
     report: Report = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """Return what every task says of a plant and its twin, before and after identification.
+    """Return the errors of all tasks before and after identification.
 
-    ``errors`` are the largest root mean square ones of any arm and axis between plant and twin,
-    by quantity; ``forces`` those of what the plant's arms feel, see :func:`.gain_of`. Each is a
-    pair.
+    ``errors`` has root mean square errors between plant and twin by quantity, as maximum over arms
+    and axes. ``forces`` has force errors of the plant, see :func:`.gain_of`. Each value is a pair.
     """
     pairs = (
         (plant, twin),
@@ -127,7 +129,7 @@ def figures(
         compared = [compare_runs(task, plant, *own) for own in runs]
         gain = gain_of(task, runs[0][0], runs[1][0])
         forces = {name: list(pair) for name, pair in gain.errors.items()}
-        if task.number in (3, 4):  # on a table that lies in the world
+        if task.number in (3, 4):  # the normal of their table is z of the world
             forces[NORMAL] = [_along_normal(own[0]) for own in runs]
         found.append({
             "task": task.number, "law": task.controllet,
@@ -145,39 +147,50 @@ def _along_normal(runs: Sequence[Run]) -> float:
 
 
 def known(target: Path, requested: Mapping[str, Any], again: bool) -> dict[str, Any]:
-    """Return the figures that a file has already, by seed.
+    """Return the results in a file by seed.
 
     Raises:
-        SystemExit: If they are of something else than is asked for.
+        SystemExit: If the results are for other options.
     """
     if again or not target.is_file():
         return {}
     data = json.loads(target.read_text(encoding="utf-8"))
     other = [name for name, value in requested.items() if data["asked"].get(name) != value]
     if other:
-        raise SystemExit(f"{target}: has other {', '.join(other)}: --again begins anew")
+        raise SystemExit(
+            f"{target}: has results for other {', '.join(other)}. Discard them with --again"
+        )
     plants: dict[str, Any] = data["plants"]
     return plants
 
 
 def main() -> int:
-    """Do what is missing, write it down, and say whether the goal is met."""
+    """Run the missing plants and write the results; return 1 if the goal is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("-o", "--output", type=Path, required=True, help="JSON; .md, .png beside")
-    parser.add_argument("--seeds", type=count, default=10, help="how many plants, default 10")
     parser.add_argument(
-        "--first", type=count_or_none, default=1, help="seed of the first, default 1"
+        "-o", "--output", type=Path, required=True, help="JSON file; also writes .md and .png"
     )
-    parser.add_argument("--twin", type=Path, default=CELL, help="a cell file, default dual_sim")
+    parser.add_argument("--seeds", type=count, default=10, help="number of plants, default 10")
     parser.add_argument(
-        "--spec", type=Path, default=TYPICAL_ERRORS_FILE, help="ranges of what is wrong"
+        "--first", type=count_or_none, default=1, help="seed of the first plant, default 1"
+    )
+    parser.add_argument("--twin", type=Path, default=CELL, help="cell file, default dual_sim.yaml")
+    parser.add_argument(
+        "--spec",
+        type=Path,
+        default=TYPICAL_ERRORS_FILE,
+        help="file with the ranges of perturbations",
     )
     parser.add_argument("--task", type=int, action="append", choices=tuple(TASKS))
     parser.add_argument("--law", action="append", choices=("ufic", "plain_pi"))
-    parser.add_argument("--seconds", type=duration, default=10.0, help="of each task, default 10")
-    parser.add_argument("--repeats", type=count, default=1, help="of each task, default 1")
-    parser.add_argument("--evaluations", type=count, default=EVALUATIONS, help="for the motions")
-    parser.add_argument("--again", action="store_true", help="forget what is there already")
+    parser.add_argument(
+        "--seconds", type=duration, default=10.0, help="duration of each task, default 10"
+    )
+    parser.add_argument("--repeats", type=count, default=1, help="runs of each task, default 1")
+    parser.add_argument(
+        "--evaluations", type=count, default=EVALUATIONS, help="of the search for motions"
+    )
+    parser.add_argument("--again", action="store_true", help="discard existing results")
     options = parser.parse_args()
     twin, spec = CellConfig.from_yaml(options.twin), PerturbationSpec.from_yaml(options.spec)
     tasks = options.task or [n for n, task in TASKS.items() if task.arms <= len(twin.arms)]
@@ -194,7 +207,7 @@ def main() -> int:
     def report(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
-    report(f"{len(seeds) - len(missing)} of {len(seeds)} plants are there")
+    report(f"{len(seeds) - len(missing)} of {len(seeds)} plants have results")
     arms = list(dict.fromkeys(name for task in effort.all() for name in task.names(twin)))
     motions = {
         name: find_motion(twin, name, options.evaluations, 0, lambda text: None)
@@ -207,7 +220,7 @@ def main() -> int:
                 files, errors = identified(plant, twin, motions, seed, Path(folder))
                 report(f"plant {seed}: identified")
                 found = figures(plant, twin, files, effort, seed, report)
-            except MultipandaError as error:  # of this plant; the others go on
+            except MultipandaError as error:  # affects this plant only
                 report(f"plant {seed}: {error}")
                 continue
         plants[str(seed)] = {
@@ -225,7 +238,11 @@ def main() -> int:
     print(text)
     ratio = force_ratio(shown)
     good = len(shown) == len(seeds) and (ratio is None or ratio <= GOAL)
-    print("goal met" if good else f"goal missed: force error of task 4 at most {GOAL:g} of before")
+    print(
+        "goal met"
+        if good
+        else f"goal missed: force error of task 4, after / before, above {GOAL:g}"
+    )
     return 0 if good else 1
 
 

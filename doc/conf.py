@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the documentation's site: `make site` builds it from this folder, offline."""
+"""Sphinx settings of the documentation site, which `make site` builds offline."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_copyright = False
 exclude_patterns = ["requirements.txt"]
-# Links within a page name headings as GitHub does.
+# Anchors of headings as on GitHub.
 myst_heading_anchors = 3
-# Read, not imported: needs neither ROS nor pinocchio.
+# autoapi parses the package without an import, so neither ROS nor pinocchio is required.
 autoapi_dirs = ["../multipanda_py"]
 autoapi_generate_api_docs = False
 autoapi_options = ["members", "show-inheritance"]
-_shown = {
+_documented = {
     "cell", "control", "controllets", "identification", "planning", "robots", "simulation",
 }  # fmt: skip
-_rooms = {path.parent.name for path in ROOT.glob("multipanda_py/*/__init__.py")}
-autoapi_ignore = [f"*/multipanda_py/{room}/*" for room in sorted(_rooms - _shown)]
+_packages = {path.parent.name for path in ROOT.glob("multipanda_py/*/__init__.py")}
+autoapi_ignore = [f"*/multipanda_py/{name}/*" for name in sorted(_packages - _documented)]
 suppress_warnings = ["autoapi.python_import_resolution"]
 autoapi_python_class_content = "class"
 add_module_names = False
@@ -49,46 +49,46 @@ napoleon_use_ivar = True
 
 
 def _inline(writer: HTML5Translator, node: nodes.math) -> None:
-    writer.body.append(_drawn(node))
+    writer.body.append(_render(node))
     raise nodes.SkipNode
 
 
 def _block(writer: HTML5Translator, node: nodes.math_block) -> None:
-    writer.body.append(f"<div>{_drawn(node, as_block=True)}</div>\n")
+    writer.body.append(f"<div>{_render(node, as_block=True)}</div>\n")
     raise nodes.SkipNode
 
 
-def _drawn(node: nodes.Element, as_block: bool = False) -> str:
+def _render(node: nodes.Element, as_block: bool = False) -> str:
     try:
-        return with_indices_beside(tex2mathml(node.astext(), as_block=as_block))
+        return with_subscripts(tex2mathml(node.astext(), as_block=as_block))
     except MathError as error:
         getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
         return ""
 
 
-def with_indices_beside(mathml: str) -> str:
-    r"""Return an equation whose letters with accents have their indices beside them.
+def with_subscripts(mathml: str) -> str:
+    r"""Return an equation in which indices of accented letters are subscripts.
 
-    docutils puts that of :math:`\dot x_d` below the letter, as those of sums.
+    docutils writes the index of :math:`\dot x_d` below the letter, as the limits of a sum.
     """
     ElementTree.register_namespace("", MATHML)
-    named = re.compile(r"&(?!lt;|gt;|amp;)\w+;")  # which XML does not know
-    equation = ElementTree.fromstring(named.sub(lambda name: unescape(name[0]), mathml))
-    for below in list(equation.iter(f"{{{MATHML}}}munderover")):
-        letter, index, accent = below
-        if letter.tag == f"{{{MATHML}}}mo":  # of a sum, its limits
+    entities = re.compile(r"&(?!lt;|gt;|amp;)\w+;")  # undefined in XML
+    equation = ElementTree.fromstring(entities.sub(lambda entity: unescape(entity[0]), mathml))
+    for element in list(equation.iter(f"{{{MATHML}}}munderover")):
+        letter, index, accent = element
+        if letter.tag == f"{{{MATHML}}}mo":  # limits of a sum
             continue
-        below[:] = [ElementTree.Element(f"{{{MATHML}}}mover", accent="true"), index]
-        below[0].extend([letter, accent])
-        below.tag = f"{{{MATHML}}}msub"
+        element[:] = [ElementTree.Element(f"{{{MATHML}}}mover", accent="true"), index]
+        element[0].extend([letter, accent])
+        element.tag = f"{{{MATHML}}}msub"
     return ElementTree.tostring(equation, encoding="unicode")
 
 
-def _own_readme(app: Sphinx, page: str, source: list[str]) -> None:
+def _replace_readme_links(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = source[0].replace("(../README.md", "(overview.md")
 
 
 def setup(app: Sphinx) -> None:
-    """Have equations drawn by the browser itself, without a script from elsewhere."""
-    app.connect("source-read", _own_readme)
+    """Render equations as MathML, without an external script."""
+    app.connect("source-read", _replace_readme_links)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

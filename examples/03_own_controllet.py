@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a controllet: one file, which cell files find by its name through an entry point.
+"""Write a controllet in one file, and register its name as an entry point.
 
 ``setup.py`` of your package has the entry point, and a cell file uses the name:
 
@@ -54,7 +54,7 @@ class Wall(Controllet[Target, WallParams]):
 
 maker = StateMaker()
 states = maker.states_at([np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])])
-law, target = Wall(maker.context, WallParams(height=0.5)), Target(1)
-law.on_activate(states, target)
-law.update(states, target, PERIOD)
-print("tool at", states[0].position_ee_in_base.round(3), "m: torque", law.tau[0].round(2), "Nm")
+wall, target = Wall(maker.context, WallParams(height=0.5)), Target(1)
+wall.on_activate(states, target)
+wall.update(states, target, PERIOD)
+print("tool at", states[0].position_ee_in_base.round(3), "m: torque", wall.tau[0].round(2), "Nm")

@@ -96,20 +96,20 @@ class Trace:
 
 
 def one_arm(
-    law: dict[str, Any], q_start: list[float], realistic: bool = False, **settings: Any
+    controllet: dict[str, Any], q_start: list[float], realistic: bool = False, **settings: Any
 ) -> Cell:
-    """Return a cell with one arm. A realistic arm holds; the controllet is not active yet."""
+    """Return a cell with one arm. The controllet of a realistic arm is not active yet."""
     arm = {"q_start": q_start, **(REALISTIC if realistic else REAL), **settings.pop("arm", {})}
-    active = [] if realistic else ["arm/law"]
-    return simple_cell({"arm": arm}, {"law": law}, active, **settings)
+    active = [] if realistic else ["arm/controllet"]
+    return simple_cell({"arm": arm}, {"controllet": controllet}, active, **settings)
 
 
-def start_law(cell: Cell, law: str, tared: bool) -> None:
+def start_controllet(cell: Cell, controllet: str, tared: bool) -> None:
     """Wait until the arms are at rest, tare them without contact, and start the controllet."""
     cell.step(1000)
     for arm in cell.arms if tared else ():
         cell.tare(arm)
-    cell.switch([law])
+    cell.switch([controllet])
 
 
 def task1() -> Trace:
@@ -168,7 +168,7 @@ def task3(realistic: bool = False, tared: bool = True, seconds: float = 10.0) ->
     trace = Trace()
     with table_cell(realistic) as cell:
         if realistic:
-            start_law(cell, "arm/law", tared)
+            start_controllet(cell, "arm/controllet", tared)
         cell.step(5)
         press(cell, 5.0)
         cell.step(3000 if realistic else 1500)  # The tool approaches the table slowly.
@@ -180,7 +180,7 @@ def task3(realistic: bool = False, tared: bool = True, seconds: float = 10.0) ->
             force = cell.simulation.contact_force("arm_fr3_tool", "table")[2]
             trace.add(t, force=force, force_desired=goal)
     goal, force = np.array(trace.series["force_desired"]), np.array(trace.series["force"])
-    pressing = goal > 5.0  # At less, the undeclared payload may rest on the table.
+    pressing = goal > 5.0  # At lower forces, the undeclared payload may rest on the table.
     trace.result = {
         "force rmse [N]": trace.rmse("force", "force_desired"),
         "force rmse above 5 N [N]": float(np.sqrt(np.mean((force - goal)[pressing] ** 2))),
@@ -195,11 +195,11 @@ def task4(
     seconds: float = 10.0,
     turns: int = 1,
 ) -> Trace:
-    """Press with 9.81 N along circles of 10 cm radius; with drop_table the table disappears."""
+    """Press with 9.81 N along circles of 10 cm radius; with drop_table, remove the table."""
     trace, radius, force = Trace(), 0.1, 9.81
     with table_cell(realistic, stiffness=[800.0, 800.0, 50.0, 20.0, 20.0, 20.0]) as cell:
         if realistic:
-            start_law(cell, "arm/law", tared)
+            start_controllet(cell, "arm/controllet", tared)
         cell.step(5)
         start = cell.pose("arm")
         press(cell, force)
@@ -218,9 +218,16 @@ def task4(
             cell.step(STEP)
             here = cell.pose("arm").position
             now = cell.simulation.contact_force("arm_fr3_tool", "table")[2]
-            off = np.linalg.norm((here - centre)[:2]) - radius
-            tank = cell.report("arm/law")["impedance tank [J]"]
-            trace.add(t, force=now, force_desired=force, path_error=off, z=here[2], path_tank=tank)
+            error = np.linalg.norm((here - centre)[:2]) - radius
+            tank = cell.report("arm/controllet")["impedance tank [J]"]
+            trace.add(
+                t,
+                force=now,
+                force_desired=force,
+                path_error=error,
+                z=here[2],
+                path_tank=tank,
+            )
             if drop_table and k == 650:
                 arms = cell.records(cycles)[1]["arms"][:, 0]
                 fall = before[2] - arms["position_ee_in_base"][:, 2].min()
@@ -238,7 +245,7 @@ def task4(
 def task5(
     realistic: bool = False, tared: bool = True, seconds: float = 10.0, turns: int = 1
 ) -> Trace:
-    """Hold a box with 20 N between two arms and lift it by 20 cm; every second turn lowers it."""
+    """Hold a box with 20 N between two arms and lift it by 20 cm; every second lap lowers it."""
     arms = {
         name: {
             "position": [0.0, y, 0.0],
@@ -248,7 +255,7 @@ def task5(
         }
         for name, y in (("left", 0.3), ("right", -0.3))
     }
-    law = {
+    controllet = {
         "type": "coupled_force_impedance",
         "arms": ["left", "right"],
         "params": {"stiffness": [4000.0, 4000.0, 4000.0, 100.0, 100.0, 100.0]},
@@ -261,21 +268,21 @@ def task5(
     trace = Trace()
     real = {name: {**arm, **(REALISTIC if realistic else REAL)} for name, arm in arms.items()}
     active = [] if realistic else ["lift"]
-    with simple_cell(real, {"lift": law}, active, objects=objects) as cell:
+    with simple_cell(real, {"lift": controllet}, active, objects=objects) as cell:
         if realistic:
-            start_law(cell, "lift", tared)
+            start_controllet(cell, "lift", tared)
         cell.step(10)
         report = cell.report("lift")
         start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
         cell.set_object_target("lift", internal_force=20.0)
-        squeeze_firmly(cell, 20.0)
+        grasp(cell, 20.0)
         held = cell.objects()["box"].position - middle(cell)
         box = cell.objects()["box"].position
         for k in range(round(100 * seconds) * turns):
             t = k * STEP * 1e-3
-            share = min(t % seconds / (0.8 * seconds), 1.0) + k // round(100 * seconds)
+            fraction = min(t % seconds / (0.8 * seconds), 1.0) + k // round(100 * seconds)
             # The target is 6 mm higher than 20 cm, because the springs yield under the box.
-            height = 0.5 * 0.206 * (1.0 - np.cos(np.pi * share))
+            height = 0.5 * 0.206 * (1.0 - np.cos(np.pi * fraction))
             cell.set_object_target("lift", Pose(start + [0.0, 0.0, height], np.eye(3)))
             cell.step(STEP)
             left = cell.simulation.contact_force("left_fr3_tool", "box")[1]
@@ -288,12 +295,12 @@ def task5(
         "left force rmse [N]": trace.rmse("left", "force_desired"),
         "right force rmse [N]": trace.rmse("right", "force_desired"),
         "lifted [m]": trace.series["height"][-1],
-        "slip of box in the hands [m]": slip,
+        "slip of box between tools [m]": slip,
     }
     return trace
 
 
-def squeeze_firmly(cell: Cell, force: float) -> None:
+def grasp(cell: Cell, force: float) -> None:
     """Wait until both tools press on the box; they approach it slowly from their start."""
     for _ in range(100):
         cell.step(100)
@@ -307,8 +314,8 @@ def squeeze_firmly(cell: Cell, force: float) -> None:
 def middle(cell: Cell) -> np.ndarray:
     """Return the point between both tools in the world, (3,) [m]."""
     bases = {name: np.array(arm.position) for name, arm in cell.config.arms.items()}
-    hands = [cell.pose(name).position + base for name, base in bases.items()]
-    return np.mean(hands, axis=0)
+    tools_in_world = [cell.pose(name).position + base for name, base in bases.items()]
+    return np.mean(tools_in_world, axis=0)
 
 
 TASKS: dict[str, Callable[[], Trace]] = {

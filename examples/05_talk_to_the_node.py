@@ -36,14 +36,14 @@ NEAR, TIMEOUT = 0.005, 20.0  # [m], [s]
 
 
 def call(node: Node, kind: Any, name: str, **fields: Any) -> Any:
-    """Call a service and return its answer; end the program with a message if there is none."""
+    """Call a service and return its response; exit with a message after a timeout."""
     client = node.create_client(kind, name)
     if not client.wait_for_service(timeout_sec=TIMEOUT):
         others = [other for other, _ in node.get_service_names_and_types()]
         others = [o for o in others if o.endswith(Path(name).name) and o != f"/{name}"]
-        alike = ", ".join(get_close_matches(f"/{name}", others))
-        alike = alike and f"similar services are {alike}"
-        sys.exit(f"no service {name}: {alike or 'is the cell running, in this ROS domain?'}")
+        similar = ", ".join(get_close_matches(f"/{name}", others))
+        similar = similar and f"similar services are {similar}"
+        sys.exit(f"no service {name}: {similar or 'is the cell running, in this ROS domain?'}")
     future = client.call_async(kind.Request(**fields))
     rclpy.spin_until_future_complete(node, future, timeout_sec=30.0)
     if future.result() is None:
@@ -55,10 +55,10 @@ def listen(node: Node, kind: Any, topic: str) -> list[Any]:
     """Wait for a message of a topic; return a list that always contains the newest one."""
     newest: list[Any] = []
 
-    def keep(message: Any) -> None:
+    def store(message: Any) -> None:
         newest[:] = [message]
 
-    node.create_subscription(kind, topic, keep, 1)
+    node.create_subscription(kind, topic, store, 1)
     begin = time.monotonic()
     while not newest:
         rclpy.spin_once(node, timeout_sec=0.1)
@@ -113,12 +113,12 @@ def subscribe_diagnostics(node: Node) -> dict[tuple[str, str], DiagnosticStatus]
     """Return the newest status of each arm, by full name of the node and arm."""
     statuses: dict[tuple[str, str], DiagnosticStatus] = {}
 
-    def keep(message: DiagnosticArray) -> None:
+    def store(message: DiagnosticArray) -> None:
         for status in message.status:
             if name := values_of(status).get("node"):
                 statuses[name, Path(status.hardware_id).name] = status
 
-    node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
+    node.create_subscription(DiagnosticArray, "/diagnostics", store, 10)
     return statuses
 
 
@@ -127,20 +127,20 @@ def values_of(status: DiagnosticStatus) -> dict[str, str]:
     return {item.key: item.value for item in status.values}
 
 
-def in_words(status: DiagnosticStatus) -> str:
+def text_of(status: DiagnosticStatus) -> str:
     """Return the state of an arm and its reason as text."""
     values = values_of(status)
-    why = values["reason"] or values["last rejection"]
-    return f"{status.message} ({why})" if why else str(status.message)
+    reason = values["reason"] or values["last rejection"]
+    return f"{status.message} ({reason})" if reason else str(status.message)
 
 
 def fault_of(node: Node, arm: str, statuses: dict[tuple[str, str], DiagnosticStatus]) -> str:
-    """Return the fault of an arm as text, empty if it has none."""
+    """Return the fault of an arm as text, or an empty string."""
     for sender in node.get_publishers_info_by_topic(f"{arm}/current_pose"):
         name = f"{sender.node_namespace.rstrip('/')}/{sender.node_name}"
         status = statuses.get((name, Path(arm).name))
         if status and status.level == DiagnosticStatus.ERROR:
-            return in_words(status)
+            return text_of(status)
     return ""
 
 
@@ -152,7 +152,7 @@ def show_faults(node: Node, options: argparse.Namespace) -> bool:
     while time.monotonic() < end:
         rclpy.spin_once(node, timeout_sec=0.1)
     for _, status in sorted(statuses.items()):
-        print(f"{status.hardware_id}: {in_words(status)}")
+        print(f"{status.hardware_id}: {text_of(status)}")
     return True
 
 

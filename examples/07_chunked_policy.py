@@ -26,8 +26,8 @@ from rclpy.signals import SignalHandlerOptions
 
 RATE, HORIZON, USED = 10.0, 16, 8  # Rate [Hz], actions of a chunk, and used actions of it.
 LATENCY = 0.15  # Latency of the network [s].
-MARGIN = 1.1  # Speed of the arms relative to that of the policy: each step needs a start and end.
-RADIUS, TURN = 0.05, 4.0  # Radius [m] and duration [s] of the learned circle.
+MARGIN = 1.1  # Speed of the arms relative to that of the policy, as they accelerate in each step.
+RADIUS, PERIOD = 0.05, 4.0  # Radius [m] and duration [s] of the learned circle.
 SPEED = "governor.linear_speed"
 Chunk = dict[int, dict[str, Pose]]
 
@@ -45,7 +45,7 @@ class Policy:
 
     def action(self, step: int) -> dict[str, Pose]:
         """Return the target pose of each tool, on a circle in the y-z plane."""
-        phase = 2.0 * math.pi * step / RATE / TURN
+        phase = 2.0 * math.pi * step / RATE / PERIOD
         aside, up = RADIUS * math.sin(phase), RADIUS * (1.0 - math.cos(phase))
         action = {}
         for sign, (arm, start) in zip((1.0, -1.0), sorted(self.start.items())):
@@ -74,35 +74,35 @@ class Player(Node):
         self.thread = ThreadPoolExecutor(1)
         self.policy: Policy | None = None
         self.chunk: Chunk = {}
-        self.coming: Future[Chunk] | None = None
+        self.pending: Future[Chunk] | None = None
         self.next_step, self.used, self.chunks, self.waited = 0, 0, 0, 0
         self.timer = self.create_timer(1.0 / RATE, self.step)
 
-    def ask(self, kind: type, name: str, **fields: object) -> Any:
-        """Return the answer of a service."""
+    def call(self, kind: type, name: str, **fields: object) -> Any:
+        """Return the response of a service."""
         client = self.create_client(kind, name)
         client.wait_for_service()
         future = client.call_async(kind.Request(**fields))
         rclpy.spin_until_future_complete(self, future)
         return future.result()
 
-    def set_speeds(self, law: str, speeds: dict[str, ParameterValue]) -> None:
+    def set_speeds(self, controllet: str, speeds: dict[str, ParameterValue]) -> None:
         """Set the maximum speed towards a target in the controllets of the arms."""
         for arm, speed in speeds.items():
             change = Parameter(name=SPEED, value=speed)
-            (result,) = self.ask(
-                SetParameters, f"{arm}/{law}/set_parameters", parameters=[change]
+            (result,) = self.call(
+                SetParameters, f"{arm}/{controllet}/set_parameters", parameters=[change]
             ).results
             if not result.successful:
                 self.get_logger().warning(
                     f"{arm}: its speed was not set, so it may move in steps: {result.reason}"
                 )
 
-    def speeds(self, law: str) -> dict[str, ParameterValue]:
+    def speeds(self, controllet: str) -> dict[str, ParameterValue]:
         """Return the current maximum speeds of the controllets of the arms."""
-        services = {arm: f"{arm}/{law}/get_parameters" for arm in self.arms}
+        services = {arm: f"{arm}/{controllet}/get_parameters" for arm in self.arms}
         return {
-            arm: self.ask(GetParameters, service, names=[SPEED]).values[0]
+            arm: self.call(GetParameters, service, names=[SPEED]).values[0]
             for arm, service in services.items()
         }
 
@@ -111,11 +111,11 @@ class Player(Node):
         if len(self.observed) < len(self.arms):
             return
         self.policy = self.policy or Policy(self.observed)
-        if self.coming is not None and self.coming.done():
-            self.chunk, self.coming = self.coming.result(), None
+        if self.pending is not None and self.pending.done():
+            self.chunk, self.pending = self.pending.result(), None
             self.used, self.chunks = 0, self.chunks + 1
-        if self.coming is None and (not self.chunk or self.used >= USED):
-            self.coming = self.thread.submit(
+        if self.pending is None and (not self.chunk or self.used >= USED):
+            self.pending = self.thread.submit(
                 self.policy.infer, dict(self.observed), self.next_step
             )
         action = self.chunk.pop(self.next_step, None)
@@ -143,7 +143,7 @@ def main() -> None:
     node = Player(options.arms)
     before = node.speeds(options.law)
     # At this speed, each step takes almost the whole time until the next action.
-    speed = MARGIN * 2.0 * math.pi * RADIUS / TURN
+    speed = MARGIN * 2.0 * math.pi * RADIUS / PERIOD
     value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=speed)
     try:
         node.set_speeds(options.law, dict.fromkeys(options.arms, value))

@@ -34,22 +34,22 @@ class Clutch:
     """Conversion of motions of the hand to those of a tool."""
 
     def __init__(self, tool: Pose) -> None:
-        self.target, self.hand_then, self.tool_then = tool, None, tool
+        self.target, self.hand_start, self.tool_start = tool, None, tool
 
     def move(self, hand: Hand) -> Pose:
         """Return the target pose of the tool."""
         if not hand.is_engaged:
-            self.hand_then = None
+            self.hand_start = None
             return self.target  # The stream continues with the same pose, so the tool rests.
-        if self.hand_then is None:
-            self.hand_then, self.tool_then = hand.pose, self.target
-        now, then, start = hand.pose, self.hand_then, self.tool_then
+        if self.hand_start is None:
+            self.hand_start, self.tool_start = hand.pose, self.target
+        now, then, start = hand.pose, self.hand_start, self.tool_start
         target = Pose()
         for axis in "xyz":
-            moved = getattr(now.position, axis) - getattr(then.position, axis)
-            setattr(target.position, axis, getattr(start.position, axis) + SCALE * moved)
-        turned = product(now.orientation, inverse(then.orientation))
-        target.orientation = product(turned, start.orientation)
+            displacement = getattr(now.position, axis) - getattr(then.position, axis)
+            setattr(target.position, axis, getattr(start.position, axis) + SCALE * displacement)
+        rotation = product(now.orientation, inverse(then.orientation))
+        target.orientation = product(rotation, start.orientation)
         self.target = target
         return target
 
@@ -74,12 +74,12 @@ def scripted(t: float) -> Hand:
 
     It repeats this twice, in 4 s each. The tool rises by 5 cm and rotates by 0.2 rad each time.
     """
-    turn = min(t, 8.0 - 1e-9) % 4.0
-    share = 0.5 * (1.0 - math.cos(math.pi * min(turn / 2.0, 2.0 - turn / 2.0)))
+    cycle_time = min(t, 8.0 - 1e-9) % 4.0
+    fraction = 0.5 * (1.0 - math.cos(math.pi * min(cycle_time / 2.0, 2.0 - cycle_time / 2.0)))
     pose = Pose()
-    pose.position.z = 0.1 * share
-    pose.orientation.z, pose.orientation.w = math.sin(0.1 * share), math.cos(0.1 * share)
-    return Hand(pose, t < 8.0 and turn < 2.0)
+    pose.position.z = 0.1 * fraction
+    pose.orientation.z, pose.orientation.w = math.sin(0.1 * fraction), math.cos(0.1 * fraction)
+    return Hand(pose, t < 8.0 and cycle_time < 2.0)
 
 
 class Teleoperation(Node):
@@ -94,10 +94,10 @@ class Teleoperation(Node):
         self.output = self.create_publisher(PoseStamped, f"{arm}/target_pose", 1)
         self.create_subscription(PoseStamped, f"{arm}/current_pose", self.on_tool, 1)
         self.create_subscription(
-            PoseStamped, "hand/pose", lambda m: self.keep(self.hand._replace(pose=m.pose)), 1
+            PoseStamped, "hand/pose", lambda m: self.store(self.hand._replace(pose=m.pose)), 1
         )
         self.create_subscription(
-            Bool, "hand/clutch", lambda m: self.keep(self.hand._replace(is_engaged=m.data)), 1
+            Bool, "hand/clutch", lambda m: self.store(self.hand._replace(is_engaged=m.data)), 1
         )
         self.create_timer(1.0 / RATE, self.step)
 
@@ -110,7 +110,7 @@ class Teleoperation(Node):
         """Return the time of the node's clock [s]."""
         return self.get_clock().now().nanoseconds * 1e-9
 
-    def keep(self, hand: Hand) -> None:
+    def store(self, hand: Hand) -> None:
         """Store the newest state of the hand."""
         self.hand = hand
 

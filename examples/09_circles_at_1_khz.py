@@ -14,7 +14,7 @@ import rclpy
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
 
-RATE, RADIUS, TURN = 1000.0, 0.06, 2.0  # Rate [Hz], radius [m], duration of a circle [s].
+RATE, RADIUS, PERIOD = 1000.0, 0.06, 2.0  # Rate [Hz], radius [m], duration of a circle [s].
 SLOW_START = 1.0  # Duration over which the radius grows from zero [s].
 
 
@@ -42,7 +42,7 @@ class Circles(Node):
     def send(self, t: float) -> None:
         """Publish the targets of a time, in the same messages with new numbers."""
         radius = RADIUS * min(t / SLOW_START, 1.0)
-        phase = 2.0 * math.pi * t / TURN
+        phase = 2.0 * math.pi * t / PERIOD
         stamp = self.get_clock().now().to_msg()
         for sign, (arm, target) in zip((1.0, -1.0), sorted(self.targets.items())):
             y, z = self.centres[arm]
@@ -51,7 +51,7 @@ class Circles(Node):
             target.pose.position.z = z + radius * math.cos(phase)
             self.outputs[arm].publish(target)
 
-    def behind(self) -> float:
+    def max_distance(self) -> float:
         """Return the largest distance of an arm from its target [m]."""
         return max(
             math.hypot(here.pose.position.y - to.pose.position.y,
@@ -70,7 +70,7 @@ def main() -> None:
     node = Circles(options.arms)
     while len(node.targets) < len(options.arms):
         rclpy.spin_once(node, timeout_sec=0.1)
-    begin, sent, furthest = time.monotonic(), 0, 0.0
+    begin, sent, max_error = time.monotonic(), 0, 0.0
     try:
         while (t := time.monotonic() - begin) < options.seconds:
             node.send(t)
@@ -78,13 +78,13 @@ def main() -> None:
             if sent % 10 == 0:
                 for _ in options.arms:
                     rclpy.spin_once(node, timeout_sec=0.0)
-                furthest = max(furthest, node.behind())
+                max_error = max(max_error, node.max_distance())
             # A missed period is skipped: targets depend on the time, not on a count.
             due = begin + math.ceil((time.monotonic() - begin) * RATE) / RATE
             time.sleep(max(due - time.monotonic(), 0.0))
     except KeyboardInterrupt:
         pass
-    print(f"{sent / t:.0f} targets/s for each arm, at most {1e3 * furthest:.1f} mm behind")
+    print(f"{sent / t:.0f} targets/s for each arm, at most {1e3 * max_error:.1f} mm behind")
 
 
 if __name__ == "__main__":

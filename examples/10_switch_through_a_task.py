@@ -24,7 +24,7 @@ from rclpy.node import Node
 
 MOVE, PRESS = "cartesian_impedance_controller", "force_impedance_controller"
 TABLE, CLEARANCE = 0.3, 0.005  # Height of the table in the bases, distance before contact [m].
-FORCE, WAY, SPEED = 10.0, 0.08, 0.04  # Force [N], distance along x and up [m], speed [m/s].
+FORCE, DISTANCE, SPEED = 10.0, 0.08, 0.04  # Force [N], distance along x and up [m], speed [m/s].
 RATE, TIMEOUT, AUTO = 50.0, 20.0, 4  # [Hz], [s], strictness FORCE_AUTO: others may be deactivated.
 
 
@@ -49,11 +49,11 @@ class Task(Node):
                 lambda m, arm=arm: self.wrench.update({arm: m}), 1,
             )  # fmt: skip
 
-    def switch(self, law: str) -> None:
+    def switch(self, controllet: str) -> None:
         """Switch all arms to a controllet, in one cycle."""
         client = self.create_client(SwitchController, "controller_manager/switch_controller")
         client.wait_for_service(timeout_sec=TIMEOUT) or sys.exit("is the cell running?")
-        names = [f"{arm}/{law}" for arm in self.arms]
+        names = [f"{arm}/{controllet}" for arm in self.arms]
         request = SwitchController.Request(activate_controllers=names, strictness=AUTO)
         future = client.call_async(request)
         rclpy.spin_until_future_complete(self, future, timeout_sec=TIMEOUT)
@@ -81,7 +81,7 @@ class Task(Node):
         return abs(self.wrench[arm].wrench.force.z)
 
     def send(self, start: dict[str, PoseStamped], dx: float = 0.0, dz: float = 0.0) -> None:
-        """Publish for every arm its former pose with an offset [m]."""
+        """Publish the start pose of every arm with an offset [m]."""
         for arm, message in deepcopy(start).items():
             message.header.stamp = self.get_clock().now().to_msg()
             message.pose.position.x += dx
@@ -130,19 +130,19 @@ def main() -> None:
 
     def slide(t: float) -> None:
         task.press(FORCE)
-        task.send(on_table, dx=min(SPEED * t, WAY))
+        task.send(on_table, dx=min(SPEED * t, DISTANCE))
 
     def has_slid(arm: str) -> bool:
-        begun = on_table[arm].pose.position.x
-        return task.pose[arm].pose.position.x > begun + WAY - 0.005
+        start_x = on_table[arm].pose.position.x
+        return task.pose[arm].pose.position.x > start_x + DISTANCE - 0.005
 
     task.run("slide", slide, all_arms(has_slid))
 
     task.switch(MOVE)
     there = deepcopy(task.pose)
     task.run(
-        "lift", lambda t: task.send(there, dz=min(SPEED * t, WAY)),
-        all_arms(lambda arm: height(arm) > TABLE + WAY - 0.005),
+        "lift", lambda t: task.send(there, dz=min(SPEED * t, DISTANCE)),
+        all_arms(lambda arm: height(arm) > TABLE + DISTANCE - 0.005),
     )  # fmt: skip
 
 

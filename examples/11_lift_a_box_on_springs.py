@@ -18,7 +18,7 @@ from multipanda_py import Cell, Pose
 from multipanda_py.config.cell_file import CellConfig
 
 FILE = Path(__file__).parent.parent / "config" / "elastic_sim.yaml"
-SQUEEZE, HEIGHT = 25.0, 0.05  # Internal force [N], height [m].
+GRASP_FORCE, HEIGHT = 25.0, 0.05  # Internal force [N], height [m].
 PRESETS = {"soft": 0.0, "stiff": 0.4}
 
 
@@ -45,14 +45,14 @@ def lift(cell: Cell) -> str:
     report = cell.report("lifting")
     start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
     on_table = cell.objects()["box"].position[2]
-    cell.set_object_target("lifting", internal_force=SQUEEZE)
+    cell.set_object_target("lifting", internal_force=GRASP_FORCE)
     for _ in range(30):
         cell.step(50)
-        if min(forces(cell)) > 0.95 * SQUEEZE:
+        if min(forces(cell)) > 0.95 * GRASP_FORCE:
             break
     for k in range(60):
-        share = 0.5 * (1.0 - math.cos(math.pi * (k + 1) / 60))
-        cell.set_object_target("lifting", Pose(start + [0, 0, share * HEIGHT], np.eye(3)))
+        fraction = 0.5 * (1.0 - math.cos(math.pi * (k + 1) / 60))
+        cell.set_object_target("lifting", Pose(start + [0, 0, fraction * HEIGHT], np.eye(3)))
         cell.step(10)
     cell.step(400)
     left, right = forces(cell)

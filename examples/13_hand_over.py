@@ -17,16 +17,16 @@ import numpy as np
 from multipanda_py import Cell, Pose
 from multipanda_py.config.cell_file import CellConfig
 
-LAW = "joint_trajectory_controller"
+CONTROLLET = "joint_trajectory_controller"
 BAR = {"shape": "box", "size": [0.16, 0.015, 0.015], "position": [0.45, 0.16, 0.215],
        "mass": 0.05}  # fmt: skip
 TABLE = {"shape": "box", "size": [0.2, 0.3, 0.1], "position": [0.45, 0.0, 0.1]}
 NEAR = {
     "collision_avoidance": {"fixed_objects": "without_gripper", "arms": False}
 }  # Fingers may come close to the table.
-END = 0.125  # Distance of a grasp from the middle of the bar [m].
+END = 0.125  # Distance of a grasp from the centre of the bar [m].
 OVER = np.array([0.0, 0.0, 0.07])  # Offset of the poses before a grasp and after a release [m].
-IN_THE_AIR, PLACE = np.array([0.45, 0.0, 0.42]), np.array([0.45, -0.16, 0.215])
+IN_THE_AIR, GOAL = np.array([0.45, 0.0, 0.42]), np.array([0.45, -0.16, 0.215])
 
 
 def cell_with_a_bar() -> Cell:
@@ -40,47 +40,47 @@ def cell_with_a_bar() -> Cell:
                     "right": {"position": [0.0, -0.3, 0.0]},
                 },
                 "objects": {"table": TABLE, "bar": BAR},
-                "controllets": {LAW: {"type": "joint_trajectory", "params": NEAR}},
-                "active": [f"left/{LAW}", f"right/{LAW}"],
+                "controllets": {CONTROLLET: {"type": "joint_trajectory", "params": NEAR}},
+                "active": [f"left/{CONTROLLET}", f"right/{CONTROLLET}"],
             }
         )
     )
 
 
-class Hand:
+class GripperArm:
     """Arm with a gripper that grasps from above."""
 
     def __init__(self, cell: Cell, arm: str, end: float) -> None:
-        self.cell, self.arm, self.fingers = cell, arm, cell.gripper(arm)
-        self.end = np.array([end, 0.0, 0.0])  # Grasp, relative to the middle of the bar [m].
+        self.cell, self.arm, self.gripper = cell, arm, cell.gripper(arm)
+        self.end = np.array([end, 0.0, 0.0])  # Grasp, relative to the centre of the bar [m].
         self.aside = np.array([0.0, 0.15 if arm == "left" else -0.15, 0.05])
         self.base = cell.descriptions[arm].position_base_in_world
 
-    def go(self, middle: np.ndarray, touching: tuple[str, ...] = ()) -> None:
-        """Move to the grasp of a bar with this middle, (3,) [m]."""
+    def go(self, centre: np.ndarray, touching: tuple[str, ...] = ()) -> None:
+        """Move to the grasp of a bar with this centre, (3,) [m]."""
         here = self.cell.pose(self.arm)
-        self.move(here.with_position(middle + self.end - self.base), touching)
+        self.move(here.with_position(centre + self.end - self.base), touching)
 
-    def carry(self, middle: np.ndarray) -> None:
-        """Carry the bar until its middle is here, (3,) [m], however it has rotated."""
+    def carry(self, centre: np.ndarray) -> None:
+        """Carry the bar until its centre is here, (3,) [m], whatever its orientation."""
         here, bar = self.cell.pose(self.arm), self.cell.objects()["bar"]
-        low = BAR["size"][0] * abs(bar.rotation[2, 0])  # Height of its middle above its lower end.
-        way = middle + [0.0, 0.0, low + 0.003] - bar.position
-        self.move(here.with_position(here.position + way), ("table",))
+        low = BAR["size"][0] * abs(bar.rotation[2, 0])  # Height of its centre above its lower end.
+        displacement = centre + [0.0, 0.0, low + 0.003] - bar.position
+        self.move(here.with_position(here.position + displacement), ("table",))
 
-    def take(self, middle: np.ndarray) -> None:
+    def pick(self, centre: np.ndarray) -> None:
         """Approach the bar from above, and grasp it."""
-        self.fingers.move(0.078).wait()
-        self.go(middle + OVER)
-        self.go(middle, ("bar", "table"))
-        grasped = self.fingers.grasp(width=0.03, force=60.0).wait()
+        self.gripper.move(0.078).wait()
+        self.go(centre + OVER)
+        self.go(centre, ("bar", "table"))
+        grasped = self.gripper.grasp(width=0.03, force=60.0).wait()
         print(f"{self.arm}: {grasped.text}")
         if not grasped.succeeded:
             raise SystemExit(f"{self.arm} has not grasped the bar")
 
-    def leave(self) -> None:
-        """Open the fingers, and move up and aside."""
-        self.fingers.move(0.078).wait()
+    def release(self) -> None:
+        """Open the gripper, and move up and aside."""
+        self.gripper.move(0.078).wait()
         here = self.cell.pose(self.arm)
         up = here.with_position(here.position + 0.5 * OVER)
         self.move(up.with_position(up.position + self.aside), ("bar", "table"), [{self.arm: up}])
@@ -88,34 +88,34 @@ class Hand:
     def move(
         self, pose: Pose, touching: tuple[str, ...], via: Sequence[dict[str, Pose]] = ()
     ) -> None:
-        """Move to a pose. The other arm has its own pose as its goal, so it does not give way."""
+        """Move to a pose. The other arm stays, as its goal is its current configuration."""
         stay = {arm: self.cell.state(arm).q for arm in self.cell.arms if arm != self.arm}
-        how = {
+        options = {
             "path_constraint": "orientation",
             "clearance": 0.01,
             "velocity_scaling": 0.5,
             "planning_time": 60.0,
         }
-        self.cell.move_to({**stay, self.arm: pose}, via=via, allowed_contacts=touching, **how)
+        self.cell.move_to({**stay, self.arm: pose}, via=via, allowed_contacts=touching, **options)
 
 
 def main() -> float:
-    """Hand the bar over; return its final distance from its place [m]."""
+    """Hand the bar over; return its final distance from its goal [m]."""
     with cell_with_a_bar() as cell:
         cell.step(200)
-        left, right = Hand(cell, "left", -END), Hand(cell, "right", END)
-        left.take(cell.objects()["bar"].position)
+        left, right = GripperArm(cell, "left", -END), GripperArm(cell, "right", END)
+        left.pick(cell.objects()["bar"].position)
         left.carry(IN_THE_AIR)
-        right.take(cell.objects()["bar"].position)
-        left.leave()
-        right.carry(PLACE + OVER)
-        right.carry(PLACE)
-        right.leave()
+        right.pick(cell.objects()["bar"].position)
+        left.release()
+        right.carry(GOAL + OVER)
+        right.carry(GOAL)
+        right.release()
         cell.step(300)
         bar = cell.objects()["bar"]
-        off = float(np.linalg.norm(bar.position - PLACE))
-        print(f"the bar lies {1e3 * off:.1f} mm from its place, after {cell.time:.1f} s")
-        return off
+        error = float(np.linalg.norm(bar.position - GOAL))
+        print(f"the bar lies {1e3 * error:.1f} mm from its goal, after {cell.time:.1f} s")
+        return error
 
 
 if __name__ == "__main__":

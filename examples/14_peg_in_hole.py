@@ -17,15 +17,15 @@ import numpy as np
 from multipanda_py import Cell, Pose
 from multipanda_py.config.cell_file import CellConfig
 
-LAW = "cartesian_impedance_controller"
+CONTROLLET = "cartesian_impedance_controller"
 RADIUS, LENGTH, CLEARANCE = 0.008, 0.09, 0.0005  # Peg, and its distance from each wall [m].
 TABLE, BLOCK = 0.2, 0.04  # Heights [m].
 HOLE, PEG = np.array([0.5, 0.1]), np.array([0.5, -0.1])  # Positions on the table [m].
-GRIP = 0.01  # Height of the fingers above the middle of the peg [m].
+GRIP = 0.01  # Height of the fingers above the centre of the peg [m].
 DOWN = np.diag([1.0, -1.0, -1.0])  # Orientation of a gripper that points down.
 PITCH, SPEED = 0.0007, 0.006  # Spiral of the search [m, m/s].
 PRESS = 0.015  # Depth of the target below the block: the spring exerts 6 N [m].
-DROP = 0.005  # Drop of the gripper that shows that the tip is in the hole [m].
+DROP = 0.005  # Minimum drop of the gripper when the tip enters the hole [m].
 STEP = 20  # Number of cycles between targets.
 
 
@@ -35,10 +35,10 @@ def walls() -> dict[str, dict[str, object]]:
     made: dict[str, dict[str, object]] = {}
     for name, side in (("front", (1.0, 0.0)), ("back", (-1.0, 0.0)),
                        ("left", (0.0, 1.0)), ("right", (0.0, -1.0))):  # fmt: skip
-        at = HOLE + np.array(side) * (inner + thick)
+        position = HOLE + np.array(side) * (inner + thick)
         size = [thick, inner + 2 * thick, half] if side[0] else [inner + 2 * thick, thick, half]
         made[f"wall_{name}"] = {
-            "shape": "box", "size": size, "position": [*at.tolist(), TABLE + half],
+            "shape": "box", "size": size, "position": [*position.tolist(), TABLE + half],
             "friction": 0.2, "contact_time": 0.005,
         }  # fmt: skip
     return made
@@ -66,18 +66,18 @@ def bench() -> Cell:
                 "cell": {"name": "peg", "placement": "inline"},
                 "arms": {"arm": {}},
                 "objects": {"table": top, "peg": peg, **walls()},
-                "controllets": {LAW: {"type": "cartesian_impedance", "params": soft}},
-                "active": [f"arm/{LAW}"],
+                "controllets": {CONTROLLET: {"type": "cartesian_impedance", "params": soft}},
+                "active": [f"arm/{CONTROLLET}"],
             }
         )
     )
 
 
-class Hand:
-    """Gripper of the arm, and its last target."""
+class GripperArm:
+    """Arm with a gripper, and its last target."""
 
     def __init__(self, cell: Cell) -> None:
-        self.cell, self.fingers = cell, cell.gripper("arm")
+        self.cell, self.gripper = cell, cell.gripper("arm")
         self.goal = cell.pose("arm")
 
     def send(self, pose: Pose) -> None:
@@ -109,36 +109,36 @@ def main(seed: int = 0) -> float:
     tilt = Pose.from_rpy(np.zeros(3), [*random.uniform(-0.035, 0.035, 2), 0.0]).rotation
     with bench() as cell:
         cell.step(100)
-        hand = Hand(cell)
-        hand.fingers.move(0.06).wait()
-        at = np.array([*PEG, TABLE + 0.5 * LENGTH + GRIP])
+        arm = GripperArm(cell)
+        arm.gripper.move(0.06).wait()
+        position = np.array([*PEG, TABLE + 0.5 * LENGTH + GRIP])
         over = np.array([0.0, 0.0, 0.1])
-        hand.go(at + over)
-        hand.go(at)
-        grasped = hand.fingers.grasp(width=2 * RADIUS, force=60.0).wait()
+        arm.go(position + over)
+        arm.go(position)
+        grasped = arm.gripper.grasp(width=2 * RADIUS, force=60.0).wait()
         if not grasped.succeeded:
             raise SystemExit(f"the peg is not in the gripper: {grasped.text}")
-        hand.go(at + over)
+        arm.go(position + over)
         height = TABLE + BLOCK + 0.5 * LENGTH + GRIP
-        hand.go(np.array([*observed, height + 0.03]), tilt @ DOWN)
-        hand.go(np.array([*observed, height - PRESS]), tilt @ DOWN)
-        for k in range(1500):  # A spiral at constant speed, PITCH wider after each turn.
-            if cell.pose("arm").position[2] < height - DROP:  # From measured joints only.
+        arm.go(np.array([*observed, height + 0.03]), tilt @ DOWN)
+        arm.go(np.array([*observed, height - PRESS]), tilt @ DOWN)
+        for k in range(1500):  # A spiral at constant speed, PITCH wider after each revolution.
+            if cell.pose("arm").position[2] < height - DROP:  # Measured by the arm, not simulated.
                 break
             angle = np.sqrt(4.0 * np.pi * k * 1e-3 * STEP * SPEED / PITCH)
             around = PITCH * angle / (2.0 * np.pi) * np.array([np.cos(angle), np.sin(angle)])
-            hand.send(Pose(np.array([*(observed + around), height - PRESS]), tilt @ DOWN))
+            arm.send(Pose(np.array([*(observed + around), height - PRESS]), tilt @ DOWN))
         searched = k * STEP * 1e-3
         inside = cell.pose("arm").position
-        hand.go(np.array([*inside[:2], inside[2] - 0.04]), tilt @ DOWN)
-        hand.fingers.move(0.06).wait()
+        arm.go(np.array([*inside[:2], inside[2] - 0.04]), tilt @ DOWN)
+        arm.gripper.move(0.06).wait()
         cell.step(300)
-        deep = hand.depth()
+        depth = arm.depth()
         print(
-            f"seed {seed}: {1e3 * deep:.1f} mm deep of {1e3 * BLOCK:.0f}, after {searched:.1f} s "
+            f"seed {seed}: {1e3 * depth:.1f} mm deep of {1e3 * BLOCK:.0f}, after {searched:.1f} s "
             f"of search, {cell.time:.1f} s in all"
         )
-        return deep
+        return depth
 
 
 if __name__ == "__main__":

@@ -35,24 +35,24 @@ def state_of(obs: dict, bases: dict) -> np.ndarray:
     box = obs["objects"]["box"]
     parts = [box, obs["goal"] - box[2]]
     for arm in ARMS:
-        place = bases[arm] - box[:3]
-        parts += [obs[arm]["pose"][:3] + place, obs[arm]["target"][:3] + place]
+        offset = bases[arm] - box[:3]
+        parts += [obs[arm]["pose"][:3] + offset, obs[arm]["target"][:3] + offset]
         parts += [obs[arm]["wrench"][:3] / FORCE]
     return np.concatenate(parts).astype(float)
 
 
 def demonstrate(env: CellEnv, seed: int) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return states, the expert's target poses of both tools in them, and the success."""
+    """Return states, the target poses of the expert for both tools, and the success."""
     random = np.random.default_rng(seed)
     obs, _ = env.reset(seed=seed)
-    states, expected, off, is_over, info = [], [], np.zeros((2, 3)), False, {}
+    states, expected, disturbance, is_over, info = [], [], np.zeros((2, 3)), False, {}
     while not is_over:
         states.append(state_of(obs, bases_of(env)))
         poses = env.task.expert(env.scene, 0.0)
         expected.append([pose_numbers(env.scene.in_base(arm, poses[arm][0])) for arm in ARMS])
-        off = 0.8 * off + 0.6 * PUSH * random.normal(size=(2, 3))
+        disturbance = 0.8 * disturbance + 0.6 * PUSH * random.normal(size=(2, 3))
         action = env.expert_action().reshape(2, POSE)
-        action[:, :3] += off
+        action[:, :3] += disturbance
         obs, _, terminated, truncated, info = env.step(action.ravel())
         is_over = terminated or truncated
     return np.array(states), np.array(expected), bool(info["is_success"])
@@ -63,10 +63,10 @@ def bases_of(env: CellEnv) -> dict[str, np.ndarray]:
     return {arm: env.cell.descriptions[arm].position_base_in_world for arm in ARMS}
 
 
-class Cloned:
+class ClonedPolicy:
     """Network that predicts the tool poses of the next steps from a state.
 
-    Positions are relative to the box. The policy moves there in steps of up to 2 cm.
+    Positions are relative to the box. Targets move in steps of up to 2 cm.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class Cloned:
     ) -> None:
         self.bases = bases
         x, y = [], []
-        for episode, shown in zip(states, expected):
+        for episode, poses in zip(states, expected):
             steps = np.arange(len(episode))[:, None] + np.arange(CHUNK)
-            chunks = shown[np.minimum(steps, len(episode) - 1)]
+            chunks = poses[np.minimum(steps, len(episode) - 1)]
             chunks[..., :3] -= episode[:, None, None, :3]
             x.append(episode)
             y.append(chunks.reshape(len(episode), -1))
         self.x, self.y = np.vstack(x), np.vstack(y)
-        self.mean, self.spread = self.x.mean(0), self.x.std(0) + 1e-3
+        self.mean, self.deviation = self.x.mean(0), self.x.std(0) + 1e-3
         self.middle, self.size = self.y.mean(0), self.y.std(0) + 1e-4
         self.low, self.high = self.y.min(0), self.y.max(0)  # Bounds of the output.
         random, sizes = np.random.default_rng(seed), (self.x.shape[1], UNITS, UNITS)
-        ends = (*sizes[1:], self.y.shape[1])
-        self.weights = [random.normal(size=s) / np.sqrt(s[0]) for s in zip(sizes, ends)]
-        self.biases = [np.zeros(end) for end in ends]
+        output_sizes = (*sizes[1:], self.y.shape[1])
+        self.weights = [random.normal(size=s) / np.sqrt(s[0]) for s in zip(sizes, output_sizes)]
+        self.biases = [np.zeros(end) for end in output_sizes]
         self.curve: list[float] = []
 
     def forward(self, x: np.ndarray) -> list[np.ndarray]:
@@ -106,44 +106,46 @@ class Cloned:
         """Minimise the mean square error by Adam, with a cosine schedule of the learning rate."""
         random, parts = np.random.default_rng(seed), [*self.weights, *self.biases]
         moments = [(np.zeros_like(part), np.zeros_like(part)) for part in parts]
-        x, y = (self.x - self.mean) / self.spread, (self.y - self.middle) / self.size
-        batches, turn = max(1, len(x) // BATCH), 0
+        x, y = (self.x - self.mean) / self.deviation, (self.y - self.middle) / self.size
+        batches, batch = max(1, len(x) // BATCH), 0
         for epoch in range(epochs):
-            lost = []
+            losses = []
             for rows in np.array_split(random.permutation(len(x)), batches):
                 layers = self.forward(x[rows] + 0.02 * random.normal(size=x[rows].shape))
                 error = layers[-1] - y[rows]
-                lost.append(float(np.square(error).mean()))
-                slope, slopes = 2.0 * error / error.size, []
+                losses.append(float(np.square(error).mean()))
+                gradient, gradients = 2.0 * error / error.size, []
                 for number in (2, 1, 0):
-                    slopes.append((layers[number].T @ slope, slope.sum(0)))
-                    slope = slope @ self.weights[number].T * (1.0 - layers[number] ** 2)
-                turn += 1
-                rate = STEP * (0.01 + 0.495 * (1.0 + np.cos(np.pi * turn / epochs / batches)))
-                of_weights, of_biases = zip(*reversed(slopes))
+                    gradients.append((layers[number].T @ gradient, gradient.sum(0)))
+                    gradient = gradient @ self.weights[number].T * (1.0 - layers[number] ** 2)
+                batch += 1
+                rate = STEP * (0.01 + 0.495 * (1.0 + np.cos(np.pi * batch / epochs / batches)))
+                of_weights, of_biases = zip(*reversed(gradients))
                 for part, (m, v), g in zip(parts, moments, [*of_weights, *of_biases]):
                     m += 0.1 * (g - m)
                     v += 0.001 * (g * g - v)
-                    part -= rate * m / (1 - 0.9**turn) / (np.sqrt(v / (1 - 0.999**turn)) + 1e-8)
-            self.curve.append(float(np.mean(lost)))
+                    part -= rate * m / (1 - 0.9**batch) / (np.sqrt(v / (1 - 0.999**batch)) + 1e-8)
+            self.curve.append(float(np.mean(losses)))
             if epoch % 100 == 99:
                 print(f"epoch {epoch + 1} of {epochs}: relative variance {self.curve[-1]:.4f}")
 
     def __call__(self, obs: dict) -> np.ndarray:
         """Return a chunk of poses of both tools, (10, 18)."""
         state = state_of(obs, self.bases)
-        out = self.forward((state - self.mean) / self.spread)[-1] * self.size + self.middle
+        out = self.forward((state - self.mean) / self.deviation)[-1] * self.size + self.middle
         poses = np.clip(out, self.low, self.high).reshape(CHUNK, len(ARMS), POSE)
         poses[..., :3] += state[:3]
         here = np.stack([obs[arm]["target"][:3] for arm in ARMS])
         for pose in poses:
-            way = pose[:, :3] - here
-            far = np.linalg.norm(way, axis=1, keepdims=True)
-            here = pose[:, :3] = here + way * np.minimum(1.0, MAX_STEP / np.maximum(far, 1e-9))
+            offset = pose[:, :3] - here
+            size = np.linalg.norm(offset, axis=1, keepdims=True)
+            here = pose[:, :3] = here + offset * np.minimum(1.0, MAX_STEP / np.maximum(size, 1e-9))
         return poses.reshape(CHUNK, -1)
 
 
-def try_it(env: CellEnv, policy: Cloned, seeds: range, frames: list | None) -> tuple[int, float]:
+def test(
+    env: CellEnv, policy: ClonedPolicy, seeds: range, frames: list | None
+) -> tuple[int, float]:
     """Return the number of successful episodes, and the longest step of a target [m]."""
     runner = PolicyRunner(env, LockstepInference(policy, latency=LATENCY), rate=RATE)
     succeeded, longest = 0, 0.0
@@ -176,15 +178,16 @@ def main(arguments: list[str] | None = None) -> int:
         options.demonstrations, options.tries = 20, 5
     begin, frames = time.monotonic(), [] if options.video else None
     env = CellEnv("lift_box", control="pose", rate=RATE, render_mode="rgb_array")
-    shown = [demonstrate(env, seed) for seed in range(options.demonstrations)]
-    good = [(states, actions) for states, actions, is_success in shown if is_success]
+    demonstrations = [demonstrate(env, seed) for seed in range(options.demonstrations)]
+    good = [(states, actions) for states, actions, is_success in demonstrations if is_success]
     print(
-        f"{len(good)} of {len(shown)} demonstrations succeeded, {time.monotonic() - begin:.0f} s"
+        f"{len(good)} of {len(demonstrations)} demonstrations succeeded, "
+        f"{time.monotonic() - begin:.0f} s"
     )
-    policy = Cloned(*map(list, zip(*good)), bases_of(env))
+    policy = ClonedPolicy(*map(list, zip(*good)), bases_of(env))
     policy.train(EPOCHS // 3 if options.quick else EPOCHS)
     print(f"learned after {time.monotonic() - begin:.0f} s")
-    succeeded, longest = try_it(
+    succeeded, longest = test(
         env, policy, range(FIRST_TEST_SEED, FIRST_TEST_SEED + options.tries), frames
     )
     env.close()
@@ -195,10 +198,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.video:
         from PIL import Image
 
-        pictures = [Image.fromarray(frame).resize((320, 240)) for frame in frames or []]
-        pictures[0].save(
-            options.video, save_all=True, append_images=pictures[1:], duration=50, loop=0
-        )
+        images = [Image.fromarray(frame).resize((320, 240)) for frame in frames or []]
+        images[0].save(options.video, save_all=True, append_images=images[1:], duration=50, loop=0)
     if options.plot:
         import matplotlib.pyplot as plt
 

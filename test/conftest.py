@@ -47,9 +47,9 @@ os.environ.update(LOOPBACK)
 # A separate domain per worker and per user of this machine prevents crosstalk.
 os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
 PARTS = ("inline", "processes", "clock")
-"""Pure computation; nodes and processes without deadlines; tests with deadlines."""
+"""Computations; nodes and processes without deadlines; tests with deadlines."""
 TRIES = 2
-"""Number of failures, each beside a late loop in C, before a test is skipped."""
+"""Number of failures, each during a delay of the C loop, before a test is skipped."""
 FAILED_ON_TIME = pytest.StashKey[bool]()
 NEVER_LATE = (AttributeError, ImportError, LookupError, NameError, TypeError)
 """Exceptions of mistakes in the code, which a slow machine does not cause."""
@@ -62,12 +62,12 @@ The cause is then its connection to the middleware, or a shared node."""
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part", choices=("all", *PARTS, "rest"), default="all",
-        help="run all tests, those marked inline, those marked neither inline nor clock, those "
-        "marked clock, or all but those marked inline; goes together with any -m",
+        help="select tests: all, marked inline, marked neither inline nor clock, marked clock, or "
+        "not marked inline; can be combined with -m",
     )  # fmt: skip
     parser.addoption(
         "--again", action="store_true",
-        help="count each test as a rerun: those of this run have failed in a run before",
+        help="count each test as a rerun, because it failed in an earlier run",
     )  # fmt: skip
     parser.addoption(
         "--times", type=int, default=0, metavar="N",
@@ -76,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files without a test of the part, because importing all files takes long."""
+    """Skip files without a test of the part, because the import of all files takes long."""
     part = config.getoption("--part")
     if part == "all" or not collection_path.name.startswith("test_") or collection_path.is_dir():
         return None
@@ -103,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Hide the collected tests from the garbage collector.
 
-    Every full collection would visit them for 0.3 s, also in the middle of a loop in a thread.
+    Each full collection would take 0.3 s for them, also while a loop runs in a thread.
     """
     gc.collect()
     gc.freeze()
@@ -160,9 +160,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Run a loop in C beside each test with deadlines.
+    """Run a C loop in parallel to each test with deadlines.
 
-    The test is skipped only if it fails in all tries and the loop is late in each of them.
+    The test is skipped only if it fails in all tries and the C loop is late in each of them.
     """
     if item.get_closest_marker("clock") is None:
         return (yield)

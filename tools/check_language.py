@@ -43,11 +43,11 @@ Finding = tuple[int, str, str]
 
 
 def check_docstring(text: str, line: int, names: set[str] | None) -> Iterator[Finding]:
-    """Yield the faults of a docstring.
+    """Yield the violations in a docstring.
 
     Args:
         text: Docstring.
-        line: Line of the file in which it begins.
+        line: Line number of the docstring in its file.
         names: Names of the arguments; None if they are unknown.
     """
     if CLAUSE.match(text):
@@ -72,7 +72,7 @@ def check_docstring(text: str, line: int, names: set[str] | None) -> Iterator[Fi
 
 
 def parameters_of(node: ast.AST) -> set[str] | None:
-    """Return the names that the Args of a function or class may document; None if unknown."""
+    """Return the argument names of a function or class; None if unknown."""
     if isinstance(node, ast.ClassDef):
         made = [one for one in node.body if getattr(one, "name", "") == "__init__"]
         if made:
@@ -91,7 +91,7 @@ def parameters_of(node: ast.AST) -> set[str] | None:
 
 
 def check_name(node: ast.AST) -> Iterator[Finding]:
-    """Yield the name that a node defines if it contains a forbidden word."""
+    """Yield a violation if the name that a node defines contains a forbidden word."""
     name = ""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         name = node.name
@@ -108,7 +108,7 @@ def check_name(node: ast.AST) -> Iterator[Finding]:
 
 
 def check_source(source: str) -> list[Finding]:
-    """Return the faults of a Python file."""
+    """Return the violations in Python source code."""
     found: list[Finding] = []
     for node in ast.walk(ast.parse(source)):
         found += check_name(node)
@@ -120,7 +120,7 @@ def check_source(source: str) -> list[Finding]:
 
 
 def check_commits() -> Iterator[str]:
-    """Yield the newest commit subjects that are too long; none outside a git repository."""
+    """Yield the newest commit subjects that are too long. Outside a git repository, yield none."""
     log = subprocess.run(
         ["git", "-C", str(ROOT), "log", f"-{CHECKED_COMMITS}", "--no-merges", "--format=%h %s"],
         capture_output=True, text=True, check=False,
@@ -138,13 +138,11 @@ def main() -> int:
     for path in parser.parse_args().paths:
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             name = file.resolve().relative_to(ROOT)
-            faults = check_source(file.read_text())
-            findings += [f"{name}:{line}: {rule}: {text}" for line, rule, text in faults]
+            found = check_source(file.read_text())
+            findings += [f"{name}:{line}: {rule}: {text}" for line, rule, text in found]
     print(*findings, sep="\n", end="\n" if findings else "")
     if findings:
-        print(
-            f"{len(findings)} faults of language; CONTRIBUTING.md has the rules", file=sys.stderr
-        )
+        print(f"{len(findings)} violations; CONTRIBUTING.md has the rules", file=sys.stderr)
     return bool(findings)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether every link, anchor and picture of a built site is there: check_links.py FOLDER.
+"""Check that the targets of all links, anchors and images of a built site exist.
 
-Links to other hosts are not followed: the site is built and checked offline.
+Usage: check_links.py FOLDER. Links to other hosts are not followed, as the check is offline.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-LEADING = {"a": "href", "img": "src", "link": "href", "script": "src", "source": "src"}
+LINK_ATTRIBUTES = {"a": "href", "img": "src", "link": "href", "script": "src", "source": "src"}
 
 
 class Page(HTMLParser):
-    """What a page links to, and what in it can be linked to."""
+    """Links and anchors of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -24,24 +24,20 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what an element links to and is called."""
+        """Collect the link and the anchor of an element."""
         for name, value in attrs:
             if not value:
                 continue
             if name == "id" or (tag == "a" and name == "name"):
                 self.anchors.add(value)
-            elif LEADING.get(tag) == name:
+            elif LINK_ATTRIBUTES.get(tag) == name:
                 self.links.add(value)
 
 
-def dead_links(folder: Path) -> list[str]:
-    """Return what leads nowhere, as lines of page and link.
-
-    Args:
-        folder: Of the site.
-    """
+def broken_links(folder: Path) -> list[str]:
+    """Return the broken links of the site in a folder, one line of page and link each."""
     pages = {path: Page(path) for path in sorted(folder.rglob("*.html"))}
-    dead = []
+    broken = []
     for path, page in pages.items():
         for link in sorted(page.links):
             parts = urlsplit(link)
@@ -49,16 +45,16 @@ def dead_links(folder: Path) -> list[str]:
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.is_file():
-                dead.append(f"{path.relative_to(folder)}: {link}")
+                broken.append(f"{path.relative_to(folder)}: {link}")
                 continue
             expected = unquote(parts.fragment)
             if expected and target in pages and expected not in pages[target].anchors:
-                dead.append(f"{path.relative_to(folder)}: {link}: no such anchor")
-    return dead
+                broken.append(f"{path.relative_to(folder)}: {link}: no such anchor")
+    return broken
 
 
 def main() -> int:
-    """Check a folder; return 1 if something leads nowhere, or there is nothing."""
+    """Check a folder; return 1 if it has broken links or no pages."""
     if len(sys.argv) != 2:
         sys.stderr.write("usage: check_links.py FOLDER\n")
         return 2
@@ -66,10 +62,10 @@ def main() -> int:
     if not any(folder.rglob("*.html")):
         sys.stderr.write(f"check_links: {folder} has no pages\n")
         return 1
-    dead = dead_links(folder)
-    for line in dead:
+    broken = broken_links(folder)
+    for line in broken:
         sys.stderr.write(f"check_links: {line}\n")
-    return 1 if dead else 0
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Install crisp_py, a client that others wrote, beside the environment of ``make env``.
+"""Install crisp_py, a third-party client, outside of the environment of ``make env``.
 
-Prints what to put on ``PYTHONPATH`` of that environment's Python, which brings rclpy, the ROS
-interfaces, numpy and scipy: with it ``import crisp_py`` works, and without it nothing changes.
+Prints the ``PYTHONPATH`` with which the Python of ``.venv`` can import crisp_py. Without this
+path, the environment is unchanged. It provides rclpy, ROS interfaces, numpy and scipy.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from kept_folder import PIP, is_made, kept_folder, make_once
 
-OURS = Path(__file__).resolve().parent / "crisp"
-REQUIREMENTS = OURS / "requirements.txt"
+FOLDER = Path(__file__).resolve().parent / "crisp"
+REQUIREMENTS = FOLDER / "requirements.txt"
 MAKE = "python tools/crisp_env.py"
 
 
 def environment() -> Path:
-    """Return the folder with crisp_py, which need not exist."""
+    """Return the path of the folder for crisp_py."""
     return kept_folder("crisp", REQUIREMENTS)
 
 
@@ -28,13 +28,13 @@ def python_path() -> str | None:
     """Return folders for ``PYTHONPATH``; None if crisp_py is not installed."""
     if not is_made(environment()):
         return None
-    # tf2_ros is in no package index; that of an apt ROS 2 is the better one.
-    stand_in = [] if find_spec("tf2_ros") else [str(OURS)]
-    return os.pathsep.join([str(environment()), *stand_in])
+    # No package index has tf2_ros. The replacement is used only without an apt ROS 2.
+    replacement = [] if find_spec("tf2_ros") else [str(FOLDER)]
+    return os.pathsep.join([str(environment()), *replacement])
 
 
 def make() -> str:
-    """Install what is missing; return why that failed, or an empty string."""
+    """Install crisp_py if it is missing; return the error, or an empty string."""
     folder = environment()
     pip = [sys.executable, *PIP, "--target", str(folder), "-r", str(REQUIREMENTS)]
     return make_once(folder, [pip])

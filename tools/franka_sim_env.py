@@ -16,17 +16,17 @@ MAKE = "python tools/franka_sim_env.py"
 
 
 def environment() -> Path:
-    """Return the folder of the environment, which need not exist."""
+    """Return the path of the environment."""
     return kept_folder("franka-sim", REQUIREMENTS)
 
 
 def interpreter() -> Path | None:
-    """Return the Python with franka-sim; None if the environment is not made."""
+    """Return the Python with franka-sim; None if the environment does not exist."""
     return environment() / "bin" / "python" if is_made(environment()) else None
 
 
 def make() -> str:
-    """Make the environment if it is missing; return why that failed, or an empty string."""
+    """Make the environment if it is missing; return the error, or an empty string."""
     folder = environment()
     pip = [str(folder / "bin" / "python"), *PIP, "-r", str(REQUIREMENTS)]
     return make_once(folder, [[sys.executable, "-m", "venv", str(folder)], pip])

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the Python environment of this repository in ``.venv``.
 
-Needs only the standard library. Each step leaves a stamp with the hash of what it was made
-from, so a second run does nothing and an interrupted one continues.
-Background: tools/README.md.
+Requires only the standard library. Each step writes a stamp, the hash of its inputs. A second run
+therefore does nothing, and an interrupted run continues. tools/README.md has the reasons.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ INTERFACES = (
     "btcpp_ros2_interfaces", "controller_manager_msgs", "control_msgs", "franka_msgs",
     "pal_statistics_msgs", "simulation_interfaces", "tf2_msgs",
 )  # fmt: skip
-OF_ANY_ROS = ("requirements", "requirements-logs", "requirements-test")
-# What brings a pinocchio from PyPI along; beside an apt ROS 2 it would be a second one.
-OF_WHEELS = ("requirements-wheels",)
-# Absent from the PyPI set because rosdep installs them: import name, apt package suffix.
+COMMON_REQUIREMENTS = ("requirements", "requirements-logs", "requirements-test")
+# Packages that require pinocchio from PyPI, in conflict with the pinocchio of an apt ROS 2.
+WHEEL_REQUIREMENTS = ("requirements-wheels",)
+# Packages that rosdep installs with an apt ROS 2: import name, apt package suffix.
 FROM_APT = {
     "pinocchio": "pinocchio",
     "controller_manager_msgs": "controller-manager-msgs",
@@ -69,8 +68,8 @@ print(json.dumps({
     "numpy": numpy_version,
 }))
 """
-# Seconds between signs of life of a long step.
-TIMEOUT_SCALE = 15
+# Interval of progress reports of a long step [s].
+REPORT_INTERVAL = 15
 START = time.monotonic()
 
 
@@ -81,7 +80,7 @@ def report(text: str) -> None:
 
 
 def fail(text: str) -> NoReturn:
-    """Stop with one line on what is wrong and what to do."""
+    """Print an error message and exit."""
     sys.stderr.write(f"make_env: {text}\n")
     sys.exit(1)
 
@@ -89,8 +88,8 @@ def fail(text: str) -> NoReturn:
 def clean_environment(system_ros: bool) -> dict[str, str]:
     """Return the environment for child processes.
 
-    Without a system ROS 2, settings of another ROS installation or venv would leak into the
-    build; the wheels' own start-up hook does nothing while its guard variable is inherited.
+    Without a system ROS 2, variables of another ROS installation or venv are removed. The start-up
+    hook of the wheels does nothing if it inherits its guard variable.
     """
     env = dict(os.environ)
     drop = ["PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"]
@@ -106,33 +105,33 @@ def clean_environment(system_ros: bool) -> dict[str, str]:
 
 
 def probe(python: str) -> dict[str, Any] | None:
-    """Ask an interpreter what it is; None if it does not run."""
+    """Return the properties of an interpreter; None if it does not run."""
     path = shutil.which(python)
     if path is None:
         return None
     done = subprocess.run([path, "-c", PROBE], capture_output=True, text=True)
-    # A version manager's shim exists on PATH even for versions it will not start.
+    # Shims of version managers are on PATH, but start only the selected versions.
     if done.returncode:
         return None
     found = json.loads(done.stdout)
-    # From an activated environment, perhaps our own: use what it was made from.
+    # Use the base interpreter of an activated environment, which may be .venv.
     return probe(found["executable"]) if found["in_venv"] else found
 
 
 def find_python() -> dict[str, Any]:
-    """Return the facts of the interpreter to use."""
+    """Return the properties of the interpreter to use."""
     expected = os.environ.get("PYTHON", "")
     distro = os.environ.get("ROS_DISTRO", "")
-    made_with = json.loads(MADE_WITH.read_text()) if MADE_WITH.exists() else {}
-    if made_with.get("distro") and not distro:
+    base = json.loads(MADE_WITH.read_text()) if MADE_WITH.exists() else {}
+    if base.get("distro") and not distro:
         fail(
-            f".venv uses ROS 2 {made_with['distro']}, which is not sourced: "
+            f".venv uses ROS 2 {base['distro']}, which is not sourced: "
             f"source it, or remove .venv to use the wheels from PyPI"
         )
     names = [expected] if expected else ["python3", "python3.12", "python3.11", "python3.10"]
-    if made_with and not expected and not distro:
-        # Who once chose a Python keeps it without naming it every time.
-        names.insert(0, made_with["executable"])
+    if base and not expected and not distro:
+        # Later runs use the selected Python again.
+        names.insert(0, base["executable"])
     for name in names:
         found = probe(name)
         if found and tuple(found["version"][:2]) in SUPPORTED:
@@ -144,7 +143,7 @@ def find_python() -> dict[str, Any]:
 
 
 def check_tools(python: dict[str, Any], system_ros: bool) -> None:
-    """Report everything that is missing, one line each, before any work is done."""
+    """Exit with a list of all missing programs, before the first step."""
     minor = ".".join(map(str, python["version"][:2]))
     missing = []
     if not python["venv"]:
@@ -164,64 +163,64 @@ def check_tools(python: dict[str, Any], system_ros: bool) -> None:
 
 
 class Running:
-    """A command that runs.
+    """Running command.
 
     Args:
-        command: Its words.
-        env: Its environment.
-        log: Takes all that it says, after what is there.
+        command: Program and arguments.
+        env: Environment variables.
+        log: File to which the output is appended.
     """
 
     def __init__(self, command: list[str | Path], env: dict[str, str], log: Path) -> None:
-        self._words = [str(word) for word in command]
+        self._command = [str(word) for word in command]
         self._log = log
         with log.open("ab") as output:
-            output.write(f"\n$ {' '.join(self._words)}\n".encode())
+            output.write(f"\n$ {' '.join(self._command)}\n".encode())
             output.flush()
-            self._begin = output.tell()
+            self._output_start = output.tell()
             self._child = subprocess.Popen(
-                self._words, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                self._command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
                 stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
 
     def finish(self) -> None:
-        """Wait for its end; if it failed, show the end of what it said and stop."""
+        """Wait for the end; after a failure, print the end of the output and exit."""
         try:
             waited = 0
-            while (code := self._ended()) is None:
-                waited += TIMEOUT_SCALE
+            while (code := self._poll()) is None:
+                waited += REPORT_INTERVAL
                 report(f"  ... {waited} s")
         except BaseException:
             self.stop()
             raise
         if code:
             with self._log.open("rb") as log:
-                log.seek(self._begin)
+                log.seek(self._output_start)
                 lines = log.read().decode(errors="replace").splitlines()
             sys.stderr.write("\n".join(lines[-25:]) + "\n")
-            fail(f"'{' '.join(self._words[:4])} ...' failed ({code}); whole log: {self._log}")
+            fail(f"'{' '.join(self._command[:4])} ...' failed ({code}); whole log: {self._log}")
 
     def stop(self) -> None:
-        """End it, and what it has started."""
+        """Terminate the command and its children."""
         if self._child.poll() is None:
             os.killpg(self._child.pid, signal.SIGTERM)
             self._child.wait()
 
-    def _ended(self) -> int | None:
-        """Return its exit code, or None if it still runs after a while."""
+    def _poll(self) -> int | None:
+        """Return the exit code, or None if the command still runs after a while."""
         try:
-            return self._child.wait(timeout=TIMEOUT_SCALE)
+            return self._child.wait(timeout=REPORT_INTERVAL)
         except subprocess.TimeoutExpired:
             return None
 
 
 def run(command: list[str | Path], env: dict[str, str]) -> None:
-    """Run a command into the log; on failure show the end of what it said and stop."""
+    """Run a command with output to the log; after a failure, print its end and exit."""
     Running(command, env, LOG).finish()
 
 
 def digest(paths: list[Path], *facts: object) -> str:
-    """Hash files (their place and content) and facts."""
+    """Return a hash of paths, file contents and facts."""
     total = hashlib.sha256(repr(facts).encode())
     for path in sorted(paths):
         total.update(str(path.relative_to(ROOT)).encode())
@@ -230,15 +229,15 @@ def digest(paths: list[Path], *facts: object) -> str:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """List the files of a folder, without editor and build leftovers."""
+    """Return the files of a folder, without hidden ones."""
     return [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
 
 
 def make_venv(python: dict[str, Any], system_ros: bool, env: dict[str, str]) -> None:
-    """Create the empty environment, in place of a broken or outdated one."""
+    """Create an empty environment, and replace a broken or outdated one."""
     if VENV.exists() and any(VENV.iterdir()) and not (VENV / "pyvenv.cfg").exists():
         fail(f"{VENV} exists and is not a virtual environment; move it away")
-    # Not `venv --clear`: what an interrupted removal leaves must still look like a venv.
+    # `venv --clear` may be interrupted and then leave a folder without pyvenv.cfg.
     if VENV.exists():
         for item in sorted(VENV.iterdir(), key=lambda p: p.name == "pyvenv.cfg"):
             if item.is_dir() and not item.is_symlink():
@@ -257,19 +256,19 @@ def make_venv(python: dict[str, Any], system_ros: bool, env: dict[str, str]) -> 
 def install_packages(
     python: dict[str, Any], system_ros: bool, env: dict[str, str]
 ) -> Running | None:
-    """Install the pinned packages; return the build of the interfaces, which goes on beside."""
+    """Install the pinned packages; return the running build of the interfaces, or None."""
     if system_ros:
-        # The distribution's messages are compiled against its numpy: it must stay.
+        # The messages of the distribution are compiled for its version of numpy.
         BUILD.mkdir(exist_ok=True)
         hold = BUILD / "hold.txt"
         hold.write_text(f"numpy=={python['numpy']}\n")
-        pip_install(hold, OF_ANY_ROS, env)
+        pip_install(hold, COMMON_REQUIREMENTS, env)
         return None
     constraints = TOOLS / "constraints.txt"
     pip_install(constraints, ("requirements-ros",), env)
     building = start_interfaces(env)
     try:
-        pip_install(constraints, (*OF_ANY_ROS, *OF_WHEELS), env)
+        pip_install(constraints, (*COMMON_REQUIREMENTS, *WHEEL_REQUIREMENTS), env)
     except BaseException:
         building.stop()
         raise
@@ -277,7 +276,7 @@ def install_packages(
 
 
 def pip_install(constraints: Path, parts: tuple[str, ...], env: dict[str, str]) -> None:
-    """Install what some files of requirements name."""
+    """Install the packages of some requirement files."""
     command: list[str | Path] = [VENV_PYTHON, "-m", "pip", "install", "--progress-bar=off"]
     command += ["-c", constraints]
     for part in parts:
@@ -291,9 +290,9 @@ def site_packages() -> Path:
 
 
 def correct_exports(env: dict[str, str]) -> None:
-    """Point the wheels' CMake files at this interpreter.
+    """Set the include folders of this interpreter in the CMake files of the wheels.
 
-    They name the include folders of the machine that built the wheels, which CMake refuses.
+    The wheels have the folders of their build machine, which CMake rejects.
     """
     code = (
         "import sysconfig, numpy\n"
@@ -312,7 +311,7 @@ def correct_exports(env: dict[str, str]) -> None:
 
 
 def start_interfaces(env: dict[str, str]) -> Running:
-    """Begin to build tools/interfaces into the environment, where the wheels' libraries are."""
+    """Start to build tools/interfaces into the environment, with the libraries of the wheels."""
     correct_exports(env)
     env = {**env, "CMAKE_PREFIX_PATH": str(VENV), "AMENT_PREFIX_PATH": str(VENV)}
     build = BUILD / "interfaces"
@@ -331,10 +330,10 @@ def start_interfaces(env: dict[str, str]) -> Running:
 
 
 def finish_interfaces(building: Running, env: dict[str, str]) -> None:
-    """Wait until the interfaces are built, and let them be found."""
+    """Wait for the build of the interfaces, and make them importable."""
     building.finish()
     shutil.rmtree(BUILD / "interfaces")
-    # The environment is an ament prefix: index look-ups then need no sourced file.
+    # With the environment as an ament prefix, no file has to be sourced.
     (site_packages() / "ament_prefix.pth").write_text(
         "import os, sys; _k = 'AMENT_PREFIX_PATH'; "
         "_p = [p for p in os.environ.get(_k, '').split(os.pathsep) if p]; "
@@ -361,9 +360,9 @@ def install_package(env: dict[str, str]) -> None:
 
 
 def link_into(prefix: Path) -> None:
-    """Make an ament prefix know this package: an editable install copies no data files.
+    """Link the shared files into an ament prefix, as an editable install copies no data files.
 
-    Files are linked, not folders: ``ros2 launch`` does not look into a folder that is a link.
+    Files are linked instead of folders, because ``ros2 launch`` does not search linked folders.
     """
     marker = prefix / "share/ament_index/resource_index/packages" / NAME
     marker.parent.mkdir(parents=True, exist_ok=True)
@@ -383,15 +382,15 @@ def link_into(prefix: Path) -> None:
 
 
 def shared_files() -> list[Path]:
-    """Return the files that launch and the ros2 tools look for in the share of this package."""
+    """Return the files that launch and ros2 tools require in the share folder."""
     folders = [ROOT / name for name in ("config", "launch", "urdf")]
     found = [path for folder in folders for path in files_below(folder)]
-    kept = sorted(path for path in found if "__pycache__" not in path.parts)
-    return [ROOT / "package.xml", *kept]
+    files = sorted(path for path in found if "__pycache__" not in path.parts)
+    return [ROOT / "package.xml", *files]
 
 
 def report_missing_apt_packages(env: dict[str, str]) -> None:
-    """Name what the installed ROS 2 lacks; the environment is useful without it."""
+    """Print the missing packages of the installed ROS 2, which are optional."""
     for module, package in FROM_APT.items():
         code = f"import importlib.util as u; raise SystemExit(not u.find_spec('{module}'))"
         if subprocess.run([VENV_PYTHON, "-c", code], env=env).returncode:
@@ -400,8 +399,8 @@ def report_missing_apt_packages(env: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Bring the environment up to date."""
-    # On the folder, so that no lock file is left; released when the process ends.
+    """Update the environment."""
+    # A lock of the folder needs no lock file, and ends with the process.
     lock = os.open(TOOLS, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -414,7 +413,7 @@ def main() -> None:
     env = clean_environment(system_ros)
     requirements = [*TOOLS.glob("requirements*.txt"), TOOLS / "constraints.txt"]
     facts = (python["version"], python["executable"], system_ros, str(ROOT))
-    building: list[Running | None] = [None]  # begun with the packages, if those are to do
+    building: list[Running | None] = [None]  # started by the step "packages"
     steps: list[tuple[str, str, str, Callable[[], None]]] = [
         (
             "venv",
@@ -454,13 +453,13 @@ def main() -> None:
         stamp = STAMPS / name
         return stamp.exists() and stamp.read_text() == key
 
-    # A step depends on all before it.
+    # A step depends on all previous steps.
     keys: list[str] = []
-    for _, _, own, _ in steps:
-        keys.append(digest([], own, *keys[-1:]))
+    for _, _, step_key, _ in steps:
+        keys.append(digest([], step_key, *keys[-1:]))
     unfinished = STAMPS / "unfinished"
     if unfinished.exists() and unfinished.read_text() == "packages":
-        # A half-copied package looks installed to pip.
+        # To pip, a partly copied package is installed.
         report("the last run was interrupted while installing: starting over")
         for stamp in STAMPS.iterdir():
             stamp.unlink()
@@ -468,12 +467,12 @@ def main() -> None:
     if not todo:
         report("environment .venv is up to date")
         return
-    if VENV.is_symlink():  # it would be emptied, and whoever works with it have none
+    if VENV.is_symlink():  # make_venv would delete the files of another checkout
         fail(f"{VENV} is a link to {VENV.resolve()} and not up to date: remove the link")
     check_tools(python, system_ros)
     version = ".".join(map(str, python["version"]))
     source = (
-        f"ROS 2 {os.environ['ROS_DISTRO']} of this system, numpy held at {python['numpy']}"
+        f"ROS 2 {os.environ['ROS_DISTRO']} of this system, numpy fixed to {python['numpy']}"
         if system_ros
         else "ROS 2 Kilted from PyPI"
     )

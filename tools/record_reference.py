@@ -32,8 +32,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.realtime.running_cell import RecordFollower
 
 follower = RecordFollower(CellConfig.from_yaml("config/dual_sim.yaml"), path)  # path: records_path
-rows = follower.wait(1.0)
-q = rows["arms"]["q"]  # (rows, arms, joints)
+records = follower.wait(1.0)
+q = records["arms"]["q"]  # (records, arms, joints)
 ```
 
 Joint arrays have as many elements as the arm with most joints. An arm with fewer joints fills the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine whose cores are all wanted by others, while a node starts and serves."""
+"""Start and requests of a node while other processes keep all cores busy."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from stage import START, Stage
 from multipanda_py.realtime.system.child_process import end_with_parent
 
 KIND = "start and requests on a busy machine"
-PER_CORE = 3
+PROCESSES_PER_CORE = 3
 REQUESTS = 20
 
 
 @contextlib.contextmanager
-def burden() -> Iterator[None]:
-    """Keep every core busy with some processes that compute for ever."""
-    count = PER_CORE * len(os.sched_getaffinity(0))
+def load() -> Iterator[None]:
+    """Keep every core busy with processes in infinite loops."""
+    count = PROCESSES_PER_CORE * len(os.sched_getaffinity(0))
     code = [sys.executable, "-c", "while True: pass"]
-    burners = [subprocess.Popen(code, preexec_fn=end_with_parent) for _ in range(count)]
+    processes = [subprocess.Popen(code, preexec_fn=end_with_parent) for _ in range(count)]
     try:
         yield
     finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def start_and_serve(stage: Stage, client: Client) -> None:
-    """Start a node, ask it for this and that, and end it, all on a busy machine."""
+    """Start a node, request switches and stops, and end it, all on a busy machine."""
     ledger = stage.ledger
-    laws = ["left/cartesian_impedance_controller", "left/joint_impedance_controller"]
-    ledger.throw(KIND)
-    with burden():
-        begun = time.monotonic()
+    controllets = ["left/cartesian_impedance_controller", "left/joint_impedance_controller"]
+    ledger.count(KIND)
+    with load():
+        started = time.monotonic()
         node = stage.node()
         if ledger.expect(node.logs("is active", START), KIND, f"no start: {node.log}"):
-            ledger.times["start on a busy machine"].append(time.monotonic() - begun)
+            ledger.times["start on a busy machine"].append(time.monotonic() - started)
             pose = client.newest(PoseStamped, "left/current_pose", 20.0)
             ledger.expect(pose is not None, KIND, "no states")
             for number in range(REQUESTS):
-                answer = client.switch([laws[number % 2]])
+                answer = client.switch([controllets[number % 2]])
                 ledger.expect(answer is not None and answer.ok, KIND, f"switch: {answer}")
                 answer = client.trigger("stop", "stop on a busy machine")
                 ledger.expect(answer is not None and answer.success, KIND, f"stop: {answer}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients at once: each switches laws, sets parameters and asks what is active, at random.
+"""Crowd of clients that switch and list controllets and set parameters at random.
 
-Meanwhile both arms follow targets that are streamed to them. Judged are the answers (do they come,
-how soon, are lists what the loop's own rows say) and every cycle of the loop (is the tool where
-the law wants it).
+Meanwhile both arms follow streams of targets. The test checks that all requests are answered in
+time, that lists agree with the cycle records of the loop, and that the arms follow their
+references in every cycle.
 """
 
 from __future__ import annotations
@@ -32,22 +32,25 @@ from multipanda_py.apps.bench.processes import processor_time  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 CELL = ROOT / "config" / "dual_sim.yaml"
-START, END = 60.0, 20.0  # for the node to be up, and to be gone [s]
-IDLE = 5.0  # before anybody comes, at most as long as they ask [s]
-STANDING = {"joint_state_broadcaster", "left/gripper", "right/gripper"}  # no laws
-SLACK = 0.1  # by which a list may be older than the request for it [s]
+START, END = 60.0, 20.0  # timeouts of the start and the end of the node [s]
+IDLE = 5.0  # maximum time of the measurement without clients [s]
+NO_CONTROLLETS = {"joint_state_broadcaster", "left/gripper", "right/gripper"}  # always listed
+MAX_AGE = 0.1  # of a list, before its request [s]
 
 
 class Crowd:
-    """A node, some processes of clients, and a stream.
+    """Node, clients in several processes, and a process that streams targets.
 
     Args:
-        clients: How many.
-        seconds: For how long.
-        patience: How long an answer may take [s].
+        clients: Number of clients.
+        seconds: Length of the test [s].
+        patience: Maximum response time [s].
 
     Attributes:
-        trouble: What went wrong.
+        trouble: Failures, as sentences.
+        times: Response times by request [s].
+        refused: Number of rejected requests.
+        cpu: Used cores of ROS process and loop, by phase of the test.
     """
 
     def __init__(self, clients: int, seconds: float, patience: float) -> None:
@@ -58,14 +61,14 @@ class Crowd:
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
             "PYTHONPATH": str(ROOT),
         }
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self.times: dict[str, list[float]] = {}
         self.refused: Counter[str] = Counter()
         self.cpu: dict[str, tuple[float, float]] = {}
-        self.rows: Watch | None = None
+        self._watch: Watch | None = None
 
     def run(self) -> None:
-        """Start all of it, watch, and end it."""
+        """Start node, stream and clients, check them, and end the node."""
         with tempfile.TemporaryFile("w+") as log:
             node = start(
                 self._environment, "-P", "-m", "multipanda_py.ros.node.node", "--ros-args",
@@ -73,7 +76,7 @@ class Crowd:
                 stdout=log, stderr=log,
             )  # fmt: skip
             try:
-                self._let_in(node.pid)
+                self._run_clients(node.pid)
             except CrowdTrouble as trouble:
                 self.trouble.append(str(trouble))
             finally:
@@ -88,81 +91,85 @@ class Crowd:
                 if code or "Traceback" in reported:
                     self.trouble.append(f"exit code of the node: {code}: {reported[-2000:]}")
 
-    def _let_in(self, node: int) -> None:
-        """Look on while nobody is there, let the clients in, and judge what they found."""
+    def _run_clients(self, node: int) -> None:
+        """Measure the idle load, run stream and clients, and check their results."""
         loop = loop_of(node, CELL, START)
         if loop is None:
             raise CrowdTrouble(f"no loop after {START:g} s")
-        self._report("the node is up")
+        self._report("the node runs")
         idle = min(IDLE, self._seconds)
-        self.cpu["idle"] = self._spent(node, loop.pid, lambda: time.sleep(idle))[1]
+        self.cpu["idle"] = self._used_cores(node, loop.pid, lambda: time.sleep(idle))[1]
         stream = start(self._environment, HERE / "crowd_stream.py")
         users = Users(self._environment, self._clients, self._seconds, self._report)
         try:
-            self.cpu["clients come, a stream"] = self._spent(node, loop.pid, users.come)[1]
-            self.rows = rows = Watch(loop.rows)
-            found, self.cpu["clients ask, a stream"] = self._spent(node, loop.pid, users.go)
-            rows.close()
+            self.cpu["clients start, stream"] = self._used_cores(node, loop.pid, users.connect)[1]
+            self._watch = watch = Watch(loop.rows)
+            results, self.cpu["requests, stream"] = self._used_cores(node, loop.pid, users.run)
+            watch.close()
             if stream.poll() is not None:
                 self.trouble.append("the stream has ended")
-            self._judge(found, rows)
+            self._check(results, watch)
         finally:
             users.close()
             stream.kill()
             stream.wait()
 
     def _report(self, text: str) -> None:
-        sys.stderr.write(f"[{time.monotonic() - self._begun:6.1f} s] {text}\n")
+        sys.stderr.write(f"[{time.monotonic() - self._started:6.1f} s] {text}\n")
 
-    def _spent(
+    def _used_cores(
         self, node: int, loop: int, work: Callable[[], Any]
     ) -> tuple[Any, tuple[float, float]]:
-        """Return what some work returns, and the cores of ROS process and loop meanwhile."""
+        """Return the result of a function, and the used cores of ROS process and loop."""
         before = [processor_time(pid) for pid in (node, loop)]
-        begun = time.monotonic()
-        found = work()
-        passed = time.monotonic() - begun
+        started = time.monotonic()
+        result = work()
+        elapsed = time.monotonic() - started
         after = [processor_time(pid) for pid in (node, loop)]
-        ros, law = ((b - a) / passed for a, b in zip(before, after))
-        return found, (ros, law)
+        of_ros, of_loop = ((b - a) / elapsed for a, b in zip(before, after))
+        return result, (of_ros, of_loop)
 
-    def _judge(self, found: list[dict[str, Any]], rows: Watch) -> None:
+    def _check(self, results: list[dict[str, Any]], watch: Watch) -> None:
         lists = 0
-        for one in found:
-            self.trouble += one["wrong"]
-            self.refused.update(one["refused"])
-            for kind, times in one["times"].items():
+        for result in results:
+            self.trouble += result["wrong"]
+            self.refused.update(result["refused"])
+            for kind, times in result["times"].items():
                 self.times.setdefault(kind, []).extend(times)
-            for begun, ended, active in one["lists"]:
+            for started, ended, active in result["lists"]:
                 lists += 1
-                laws = frozenset(active) - STANDING
-                if not rows.was_active(laws, begun - int(SLACK * 1e9), ended):
-                    self.trouble.append(f"list_controllers: {sorted(laws)} were never active then")
-        if len(found) < self._clients or not lists:
-            self.trouble.append(f"{len(found)} of {self._clients} clients found anything")
+                controllets = frozenset(active) - NO_CONTROLLETS
+                if not watch.was_active(controllets, started - int(MAX_AGE * 1e9), ended):
+                    self.trouble.append(
+                        f"list_controllers: {sorted(controllets)} were not active at that time"
+                    )
+        if len(results) < self._clients or not lists:
+            self.trouble.append(
+                f"{len(results)} of {self._clients} clients with results, {lists} lists"
+            )
         for kind, times in self.times.items():
             if max(times) > self._patience:
-                self.trouble.append(f"{kind}: an answer took {max(times):.2f} s")
-        self.trouble += rows.trouble()
+                self.trouble.append(f"{kind}: maximum response time {max(times):.2f} s")
+        self.trouble += watch.trouble()
 
     def report(self) -> list[str]:
-        """Return what was found, in Markdown."""
-        lines = ["| answers | how many | refused | median [ms] | 99 % [ms] | longest [ms] |",
+        """Return the results in Markdown."""
+        lines = ["| request | number | rejected | median [ms] | 99 % [ms] | max [ms] |",
                  "|---|---|---|---|---|---|"]  # fmt: skip
         for kind, times in sorted(self.times.items()):
-            p50, p99, longest = 1e3 * np.percentile(times, [50, 99, 100])
+            p50, p99, maximum = 1e3 * np.percentile(times, [50, 99, 100])
             lines.append(f"| {kind} | {len(times)} | {self.refused[kind]} | {p50:.1f} | {p99:.1f} "
-                         f"| {longest:.1f} |")  # fmt: skip
-        lines += ["", "| cores | ROS process | loop |", "|---|---|---|"]
+                         f"| {maximum:.1f} |")  # fmt: skip
+        lines += ["", "| used cores | ROS process | loop |", "|---|---|---|"]
         lines += [f"| {name} | {ros:.2f} | {loop:.2f} |" for name, (ros, loop) in self.cpu.items()]
-        if self.rows is not None:
-            lines += ["", *self.rows.report()]
-        return [*lines, "", *(self.trouble or ["nothing broke"])]
+        if self._watch is not None:
+            lines += ["", *self._watch.report()]
+        return [*lines, "", *(self.trouble or ["no failures"])]
 
 
 def crowd(clients: int, seconds: float, patience: float) -> int:
-    """Let the crowd in and report; return 1 if something broke."""
-    one = Crowd(clients, seconds, patience)
-    one.run()
-    print(*one.report(), sep="\n")
-    return 1 if one.trouble else 0
+    """Run the crowd and print the results; return 1 after any failure."""
+    test = Crowd(clients, seconds, patience)
+    test.run()
+    print(*test.report(), sep="\n")
+    return 1 if test.trouble else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy for both arms: poses and postures at 100 Hz, of which laws take what they can."""
+"""Stream of pose and joint targets for both arms at 100 Hz."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 
 ARMS = ("left", "right")
-RATE, SWING, TURN = 100.0, 0.02, 3.0  # [Hz], [m], [s]
+RATE = 100.0  # of targets [Hz]
+AMPLITUDE, WAVE_PERIOD = 0.02, 3.0  # of the sine in the targets [m or rad], [s]
 
 
 def main() -> None:
-    """Go on until killed."""
-    # Ended by a signal: with handlers of its own the next message would end in a trace.
+    """Publish targets until a signal ends the process."""
+    # With the handlers of rclpy, a publication after the signal would raise an exception.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node("crowd_stream")
     first: dict[str, Any] = {}
@@ -38,16 +39,16 @@ def main() -> None:
         rclpy.spin_once(node, timeout_sec=0.1)
     heights = {n: m.pose.position.z for n, m in first.items() if isinstance(m, PoseStamped)}
     angles = {n: m.position[5] for n, m in first.items() if isinstance(m, JointState)}
-    begun = due = time.monotonic()
+    started = due = time.monotonic()
     while True:
-        wave = math.sin(2.0 * math.pi * (due - begun) / TURN)
+        wave = math.sin(2.0 * math.pi * (due - started) / WAVE_PERIOD)
         stamp = node.get_clock().now().to_msg()
         for name, message in first.items():
             message.header.stamp = stamp
             if name in heights:
-                message.pose.position.z = heights[name] + SWING * wave
-            else:  # the wrist, so that the tool stays where poses want it, nearly
-                message.position[5] = angles[name] + SWING * wave
+                message.pose.position.z = heights[name] + AMPLITUDE * wave
+            else:  # only the wrist: the tool stays near the target of its position
+                message.position[5] = angles[name] + AMPLITUDE * wave
                 message.velocity = message.effort = []
             outputs[name].publish(message)
         due += 1.0 / RATE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of a crowd: groups of clients that come one after another, and what they found."""
+"""Processes of a crowd, each with a group of clients, and their results."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any
 from multipanda_py.realtime.system.child_process import end_with_parent
 
 HERE = Path(__file__).resolve().parent
-PER_PROCESS = 10  # clients
-JOIN = 120.0  # for a group to have its first answers [s]
-OVER = 45.0  # for the last answers, and to say what was found, when the time is over [s]
+CLIENTS_PER_PROCESS = 10
+CONNECT_TIMEOUT = 120.0  # until all clients of a group have their first answers [s]
+RESULT_TIMEOUT = 45.0  # of the results, after the end of the test [s]
 
 
 class CrowdTrouble(RuntimeError):
-    """The clients cannot be had."""
+    """Failed start or missing results of clients."""
 
 
 def start(environment: dict[str, str], *words: Any, **options: Any) -> subprocess.Popen[str]:
-    """Start Python, which ends with this process."""
+    """Start a Python process that ends with this one."""
     return subprocess.Popen(
         [sys.executable, *map(str, words)],
         env=environment, text=True, preexec_fn=end_with_parent, **options,
@@ -33,16 +33,15 @@ def start(environment: dict[str, str], *words: Any, **options: Any) -> subproces
 
 
 class Users:
-    """Clients of a node, ten to a process.
+    """Clients of a node, ten per process.
 
-    All at once they would keep every core busy with the discovery of one another for longer than
-    it takes one group after another.
+    The groups start one after another, because discovery among all clients together takes longer.
 
     Args:
-        environment: Of the processes.
-        clients: How many.
-        seconds: For how long they ask.
-        say: Is told how far it is.
+        environment: Environment of the processes.
+        clients: Number of clients.
+        seconds: Time during which they send requests [s].
+        report: Function that prints the progress.
     """
 
     def __init__(
@@ -56,52 +55,53 @@ class Users:
         self._report = report
         self._processes: list[subprocess.Popen[str]] = []
 
-    def come(self) -> None:
-        """Start them; return when each has had its first answers.
+    def connect(self) -> None:
+        """Start the clients; return when each has its first answers.
 
         Raises:
-            CrowdTrouble: If a group does not get there.
+            CrowdTrouble: If a group exceeds the timeout.
         """
-        for first in range(0, self._clients, PER_PROCESS):
-            count = min(PER_PROCESS, self._clients - first)
+        for first in range(0, self._clients, CLIENTS_PER_PROCESS):
+            count = min(CLIENTS_PER_PROCESS, self._clients - first)
             process = start(
                 self._environment, HERE / "crowd_user.py", "--clients", count, "--seed", first,
                 "--seconds", self._seconds, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
             self._processes.append(process)
-            if self._line(process, JOIN) != "ready\n":
+            if self._line(process, CONNECT_TIMEOUT) != "ready\n":
                 raise CrowdTrouble(
-                    f"clients {first} to {first + count - 1} had no first answers in {JOIN:g} s"
+                    f"clients {first} to {first + count - 1}: no first answers within "
+                    f"{CONNECT_TIMEOUT:g} s"
                 )
-            self._report(f"{first + count} of {self._clients} clients are there")
+            self._report(f"{first + count} of {self._clients} clients are connected")
 
-    def go(self) -> list[dict[str, Any]]:
-        """Let them ask; return what each has found.
+    def run(self) -> list[dict[str, Any]]:
+        """Let all clients send requests; return the results of each.
 
         Raises:
-            CrowdTrouble: If a group says nothing when the time is over.
+            CrowdTrouble: If a group returns no results.
         """
         for process in self._processes:
             if process.stdin is not None:
                 process.stdin.write("\n")
                 process.stdin.flush()
-        over = time.monotonic() + self._seconds + OVER
-        found: list[dict[str, Any]] = []
+        deadline = time.monotonic() + self._seconds + RESULT_TIMEOUT
+        results: list[dict[str, Any]] = []
         for process in self._processes:
-            line = self._line(process, over - time.monotonic())
+            line = self._line(process, deadline - time.monotonic())
             if not line:
-                raise CrowdTrouble(f"clients said nothing for {OVER:g} s after the time was over")
-            found += json.loads(line)
-        return found
+                raise CrowdTrouble(f"clients: no results {RESULT_TIMEOUT:g} s after the end")
+            results += json.loads(line)
+        return results
 
     def close(self) -> None:
-        """End what runs still."""
+        """End all processes."""
         for process in self._processes:
             process.kill()
             process.wait()
 
     def _line(self, process: subprocess.Popen[str], timeout: float) -> str:
-        """Return the next line of a process, empty if there is none in time."""
+        """Return the next line of a process, or an empty text after the timeout."""
         pipe = process.stdout
         if pipe is None or not select.select([pipe], [], [], max(timeout, 0.0))[0]:
             return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node, in a process where every thread that receives SIGUSR2 stands for good.
+"""Node in a process whose threads block permanently when they receive SIGUSR2.
 
-It communicates without shared memory: a thread that stands while it waits there would keep every
-sender waiting, in other processes as well.
+It communicates without shared memory. A thread that blocks in shared memory would also block the
+senders, in all processes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw inputs from hypothesis by a seed, where a node and not a function is what is tried."""
+"""Seeded inputs from hypothesis for tests of a node instead of a function."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ NUMBERS = st.one_of(
     st.sampled_from([0.0, -0.0, 1e-320, 1e308, -1e308, float("nan"), float("inf")]),
     st.floats(-2.0, 2.0),
 )
-"""Numbers as messages may carry them."""
+"""Numbers in messages."""
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40),
     st.sampled_from(["", "left", "right/hold", "world", "/", "~", "a" * 3000, "%s%n", "\n\n"]),
 )
-"""Names as they should not be."""
+"""Invalid names."""
 
 
 def draw(strategy: st.SearchStrategy[Any], count: int, number: int) -> list[Any]:
-    """Return examples of a strategy, the same for the same seed."""
-    found: list[Any] = []
+    """Return ``count`` examples of a strategy for seed ``number``."""
+    examples: list[Any] = []
 
     @seed(number)
     @settings(
@@ -31,8 +31,8 @@ def draw(strategy: st.SearchStrategy[Any], count: int, number: int) -> list[Any]
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(strategy)
-    def take(example: Any) -> None:
-        found.append(example)
+    def collect(example: Any) -> None:
+        examples.append(example)
 
-    take()
-    return found[:count]
+    collect()
+    return examples[:count]

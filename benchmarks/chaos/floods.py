@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floods of targets from a process of their own, and how soon a stop is answered under them."""
+"""Floods of targets from a separate process, and response time of `/stop` meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stage import Program, Stage
 
 KIND = "flood of targets"
 STOP_BOUND = 0.5
-"""Median answer to a stop, there and back, on a machine that runs other things [s]."""
+"""Maximum median response time of a stop on a machine with other load [s]."""
 FLOODER = """
 import sys, time
 import rclpy
@@ -36,10 +36,10 @@ publisher = node.create_publisher(PoseStamped, "/left/target_pose", qos)
 while not publisher.get_subscription_count():
     time.sleep(0.01)
 print("floods", flush=True)
-begun, sent = time.monotonic(), 0
-while time.monotonic() - begun < float(sys.argv[3]):
-    due = (time.monotonic() - begun) * rate
-    while sent < due and time.monotonic() - begun < float(sys.argv[3]):
+started, sent = time.monotonic(), 0
+while time.monotonic() - started < float(sys.argv[3]):
+    due = (time.monotonic() - started) * rate
+    while sent < due and time.monotonic() - started < float(sys.argv[3]):
         publisher.publish(message)
         sent += 1
     time.sleep(2e-4)
@@ -48,52 +48,54 @@ print(sent, flush=True)
 
 
 def flood(
-    stage: Stage, client: Client, node: Program, rate: float, bad: bool, seconds: float = 5.0
+    stage: Stage, client: Client, node: Program, rate: float, invalid: bool, seconds: float = 5.0
 ) -> None:
-    """Flood the left arm; stops, switches and diagnostics go on, and all of it is counted.
+    """Flood the left arm with targets; meanwhile stop, switch and read diagnostics.
 
     Args:
-        stage: Where.
-        client: Asks for stops meanwhile.
-        node: Of the cell.
-        rate: Messages asked for per second; what the machine gives is reported.
-        bad: Whether the targets have to be refused.
-        seconds: How long.
+        stage: Environment of the campaign.
+        client: Client that requests the stops.
+        node: Node of the cell.
+        rate: Requested rate of targets, limited by the machine [1/s].
+        invalid: True for targets that the node must reject.
+        seconds: Length of the flood [s].
     """
     ledger = stage.ledger
-    law = "left/cartesian_impedance_controller"
-    client.switch([law])
+    controllet = "left/cartesian_impedance_controller"
+    client.switch([controllet])
     client.trigger("stop", "first stop")
-    client.switch([law])
+    client.switch([controllet])
     file = Path(stage.folder) / "flooder.py"
     file.write_text(FLOODER, encoding="utf-8")
-    stage.outsider.ask("mark")
+    stage.watcher.request("mark")
     with subprocess.Popen(
-        [sys.executable, str(file), str(rate), "bad" if bad else "good", str(seconds)],
+        [sys.executable, str(file), str(rate), "bad" if invalid else "good", str(seconds)],
         stdout=subprocess.PIPE, text=True,
     ) as flooder:  # fmt: skip
         if flooder.stdout is None:
-            raise RuntimeError("no pipe")
+            raise RuntimeError("the flooder has no output")
         flooder.stdout.readline()
-        begun = time.monotonic()
+        started = time.monotonic()
         label = f"stop under {rate:.0f} targets/s" if rate else "stop"
-        while time.monotonic() - begun < 0.8 * seconds:
+        while time.monotonic() - started < 0.8 * seconds:
             answer = client.trigger("stop", label)
             ledger.expect(answer is not None and answer.success, KIND, f"stop: {answer}")
             client.until(lambda: False, 0.01)
-            client.switch([law])
+            client.switch([controllet])
         if rate:
-            status = stage.outsider.status(stage.name)
+            status = stage.watcher.status(stage.name)
             ledger.times["targets/s taken in a flood"].append(
                 float(status["target messages [1/s]"])
             )
         sent = int(flooder.stdout.readline())
-    ledger.throw(KIND, sent)
+    ledger.count(KIND, sent)
     times = np.array(ledger.times[label])
     if rate:
         ledger.times["targets/s sent in a flood"].append(sent / seconds)
-    ledger.expect(bool(np.median(times) < STOP_BOUND), KIND, f"stops took {times}")
-    moved = max(stage.outsider.ask("moved").values())
+    ledger.expect(
+        bool(np.median(times) < STOP_BOUND), KIND, f"response times of /stop [s]: {times}"
+    )
+    moved = max(stage.watcher.request("moved").values())
     ledger.expect(moved < 0.02, KIND, f"a joint moved by {moved:.4f} rad")
     ledger.expect(node.runs, KIND, "the node has ended")
     stage.judge(KIND, node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of real arms: injected into simulated robots, and signals to drivers and robots."""
+"""Faults of real arms: faults of simulated robots, and signals to robots, drivers and grippers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from client import Client
 from stage import HERE, Program, Stage, wait
 
 PORT = 7331
-LAW = "cartesian_impedance_controller"
-RECOVERY = 30.0  # until an arm holds again, with a new driver, on a busy machine [s]
-STARVED = "the loop has not run for"
-JUMP = 0.05  # that no joint may exceed over a fault and a recovery [rad]
+CONTROLLET = "cartesian_impedance_controller"
+RECOVERY = 30.0  # timeout of a recovery with a new driver on a busy machine [s]
+LOOP_DELAYED = "the loop has not run for"
+MAX_MOTION = 0.05  # of a joint during a fault and its recovery [rad]
 
 FAULTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "reflex": [("reflex", {})],
@@ -42,15 +42,15 @@ SIGNALS = {
 
 
 def inject(address: str, command: str, **arguments: Any) -> dict[str, Any]:
-    """Send a line to a simulated robot's back door and return its answer."""
-    with socket.create_connection((address, PORT), timeout=5.0) as door:
-        door.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
-        answer: dict[str, Any] = json.loads(door.makefile().readline())
+    """Send a command to the injection port of a simulated robot; return the answer."""
+    with socket.create_connection((address, PORT), timeout=5.0) as connection:
+        connection.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(connection.makefile().readline())
     return answer
 
 
 class Robots:
-    """Two simulated robots, each in a process of its own, and a node on them."""
+    """Two simulated robots, each in its own process, and a node that runs them."""
 
     def __init__(self, stage: Stage, client: Client) -> None:
         self.stage, self.client, self.ledger = stage, client, stage.ledger
@@ -62,41 +62,40 @@ class Robots:
             *(f"arms.{arm}.robot_ip:='{address}'" for arm, address in self.address.items()),
         )
         if not self.node.logs("is active"):
-            raise RuntimeError(f"no start: {self.node.log[-2000:]}")
+            raise RuntimeError(f"the node did not start: {self.node.log[-2000:]}")
         topics = {arm: f"/{arm}/joint_states" for arm in self.address}
-        stage.outsider.ask("arms", topics=topics, sources={})
+        stage.watcher.request("arms", topics=topics, sources={})
         self._watch()
         self._driver_of_right = max(stage.processes("hardware.franka.driver"))
         ready = wait(lambda: all(self._mode(arm) == "move" for arm in self.address), 20.0)
-        self.ledger.expect(ready, "start on simulated robots", "no torque control")
+        self.ledger.expect(ready, "start on simulated robots", "robots do not receive torques")
         received = self._until(
             lambda: all(self._owner_and_fault(arm).startswith(arm) for arm in self.address), 10.0
         )
-        self.ledger.expect(received, "start on simulated robots", "not in /diagnostics")
-        self._take("start on simulated robots")
+        self.ledger.expect(received, "start on simulated robots", "arms are not in /diagnostics")
+        self._switch("start on simulated robots")
 
-    def strike(self, name: str, dice: random.Random) -> None:
-        """Let a fault happen to the left arm, and recover it.
+    def run_fault(self, name: str, rng: random.Random) -> None:
+        """Inject a fault into the left arm, and recover it.
 
-        Where the machine kept the loop from running meanwhile, which is a fault of its own of both
-        arms, nothing is judged.
+        If the machine delays the loop meanwhile, both arms have another fault. The case is void.
         """
         kind = f"fault: {name}"
-        self.ledger.throw(kind)
-        reported, broken = len(self.node.log), len(self.ledger.broke[kind])
-        self._strike(kind, name, dice)
-        if STARVED in self.node.log[reported:]:
-            self.ledger.spoil(kind, broken)
-            wait(self._all_back, 30.0)
+        self.ledger.count(kind)
+        log_length, failures = len(self.node.log), len(self.ledger.broke[kind])
+        self._run_fault(kind, name, rng)
+        if LOOP_DELAYED in self.node.log[log_length:]:
+            self.ledger.void(kind, failures)
+            wait(self._recover_all, 30.0)
 
-    def _all_back(self) -> bool:
+    def _recover_all(self) -> bool:
         recovered = self.client.trigger("error_recovery")
-        taken = self.client.switch([f"{arm}/{LAW}" for arm in self.address])
-        return bool(recovered and recovered.success and taken and taken.ok)
+        switched = self.client.switch([f"{arm}/{CONTROLLET}" for arm in self.address])
+        return bool(recovered and recovered.success and switched and switched.ok)
 
-    def _strike(self, kind: str, name: str, dice: random.Random) -> None:
-        self.stage.outsider.ask("mark")
-        time.sleep(dice.uniform(0.0, 0.2))
+    def _run_fault(self, kind: str, name: str, rng: random.Random) -> None:
+        self.stage.watcher.request("mark")
+        time.sleep(rng.uniform(0.0, 0.2))
         if name in FAULTS:
             for command, arguments in FAULTS[name]:
                 answer = inject(self.address["left"], command, **arguments)
@@ -104,7 +103,7 @@ class Robots:
         else:
             self._signal(*SIGNALS[name])
         if name == "gripper SIGKILL":
-            return self._gripper(kind)
+            return self._check_gripper(kind)
         faulted = self._until(lambda: self._owner_and_fault("left").startswith("fault "), 15.0)
         self.ledger.expect(faulted, kind, "no fault in /diagnostics")
         self._recover(kind)
@@ -115,47 +114,47 @@ class Robots:
         if "reboot" in kind:
             wait(lambda: inject(self.address["left"], "stats").get("running"), 5.0)
         right = self._owner_and_fault("right")
-        self.ledger.expect(right == f"right/{LAW}", kind, f"right: {right}")
-        begun, text, done = time.monotonic(), "", False
-        while not done and time.monotonic() - begun < RECOVERY:
+        self.ledger.expect(right == f"right/{CONTROLLET}", kind, f"right: {right}")
+        started, text, done = time.monotonic(), "", False
+        while not done and time.monotonic() - started < RECOVERY:
             answer = self.client.trigger("left/error_recovery")
             text, done = (answer.message, answer.success) if answer else ("", False)
         if not self.ledger.expect(done, kind, f"no recovery: {text}"):
             return
         held = self._until(lambda: self._owner_and_fault("left") == "left/hold", 5.0)
-        self.ledger.expect(held, kind, f"recovered, then {self._owner_and_fault('left')}")
+        self.ledger.expect(held, kind, f"owner after recovery: {self._owner_and_fault('left')}")
         names = self.client.active("left")
-        self.ledger.expect(names == {"left/hold"}, kind, f"recovered, {names} active")
-        moved = self.stage.outsider.ask("moved")
-        self.ledger.expect(max(moved.values()) < JUMP, kind, f"joints moved by {moved} rad")
+        self.ledger.expect(names == {"left/hold"}, kind, f"active after recovery: {names}")
+        moved = self.stage.watcher.request("moved")
+        self.ledger.expect(max(moved.values()) < MAX_MOTION, kind, f"joints moved by {moved} rad")
         self._watch()
-        self._take(kind)
+        self._switch(kind)
         self.stage.judge(kind, self.node)
 
-    def _take(self, kind: str) -> None:
-        answer = self.client.switch([f"{arm}/{LAW}" for arm in self.address])
-        self.ledger.expect(answer is not None and answer.ok, kind, f"switch then: {answer}")
+    def _switch(self, kind: str) -> None:
+        answer = self.client.switch([f"{arm}/{CONTROLLET}" for arm in self.address])
+        self.ledger.expect(answer is not None and answer.ok, kind, f"switch after it: {answer}")
 
-    def _signal(self, who: str, number: signal.Signals, seconds: float) -> None:
+    def _signal(self, role: str, number: signal.Signals, seconds: float) -> None:
         robot = [self.robots["left"].process.pid]
-        victims = robot if who == "robot" else self._of_left(who)
+        victims = robot if role == "robot" else self._processes_of_left(role)
         for pid in victims:
             os.kill(pid, number)
         time.sleep(seconds)
         if number == signal.SIGSTOP:
             for pid in victims:
                 os.kill(pid, signal.SIGCONT)
-        if who == "robot" and number == signal.SIGKILL:
+        if role == "robot" and number == signal.SIGKILL:
             self.robots["left"].ended()
             self.robots["left"] = self._robot("left")
 
-    def _gripper(self, kind: str) -> None:
-        """Expect that the hand is back in a while, and that the arms never noticed."""
+    def _check_gripper(self, kind: str) -> None:
+        """Check that the gripper opens again, and that the owners of the arms did not change."""
         opened = self._until(lambda: self._opens(), 15.0)
-        self.ledger.expect(opened, kind, "the hand does not come back")
+        self.ledger.expect(opened, kind, "the gripper does not recover")
         for arm in self.address:
             owner = self._owner_and_fault(arm)
-            self.ledger.expect(owner == f"{arm}/{LAW}", kind, f"{arm}: {owner}")
+            self.ledger.expect(owner == f"{arm}/{CONTROLLET}", kind, f"{arm}: {owner}")
         self.stage.judge(kind, self.node)
 
     def _opens(self) -> bool:
@@ -174,21 +173,21 @@ class Robots:
         except (OSError, ValueError):
             return ""
 
-    def _of_left(self, what: str) -> list[int]:
-        """Return the driver of left, or the processes of its gripper."""
-        if what == "gripper":
+    def _processes_of_left(self, role: str) -> list[int]:
+        """Return the ids of the driver of `left`, or of the processes of its gripper."""
+        if role == "gripper":
             return self.stage.processes(f"franka.gripper_process {self.address['left']}")
         drivers = self.stage.processes("hardware.franka.driver")
         return [pid for pid in drivers if pid != self._driver_of_right]
 
     def _watch(self) -> None:
-        """Tell the watcher through which processes states come."""
+        """Send the watcher the processes that the states of each arm pass through."""
         loop = self.stage.processes("realtime.process")
         sources = {arm: [*loop, self.robots[arm].process.pid] for arm in self.address}
-        self.stage.outsider.ask("come_through", sources=sources)
+        self.stage.watcher.request("come_through", sources=sources)
 
     def _owner_and_fault(self, arm: str) -> str:
-        status = self.stage.outsider.ask("statuses").get(f"{self.stage.name}/{arm}")
+        status = self.stage.watcher.request("statuses").get(f"{self.stage.name}/{arm}")
         if status is None:
             return "not in /diagnostics yet"
         return f"fault {status['fault']}" if status["fault"] != "none" else status["owner"]
@@ -197,7 +196,7 @@ class Robots:
         return self.client.until(condition, timeout)
 
     def end(self) -> None:
-        """End the node, then the robots."""
+        """End the node, then the robots; check for remains."""
         kind = "end of a cell with simulated robots"
         self.node.send(signal.SIGTERM)
         self.ledger.expect(self.node.ended() == 0, kind, f"code {self.node.process.poll()}")
@@ -206,4 +205,4 @@ class Robots:
             self.ledger.expect(robot.ended() == 0, kind, f"robot: {robot.log[-500:]}")
         self.stage.nothing_left(kind)
         self.stage.judge(kind, self.node, *self.robots.values())
-        self.stage.outsider.ask("forget")
+        self.stage.watcher.request("forget")

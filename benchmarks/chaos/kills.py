@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals at any time to any process of a simulated cell."""
+"""Signals that end the node or the loop of a simulated cell, at random times."""
 
 from __future__ import annotations
 
@@ -12,65 +12,63 @@ from stage import END, NODE, Program, Stage
 
 LOOP = "multipanda_py.realtime.process"
 START_TIME = 2.0
-"""About what a start takes; kills are spread over it [s]."""
-TIMEOUT_SCALE = (
-    20.0  # until the node knows that its loop is gone, and has ended, on a busy machine [s]
-)
-FATAL = [(who, number) for who in (NODE, LOOP)
+"""Approximate time of a start, over which signals are distributed [s]."""
+NODE_END = 20.0  # timeout of the end of a node after that of its loop, on a busy machine [s]
+FATAL = [(module, number) for module in (NODE, LOOP)
          for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)]  # fmt: skip
 
 
-def during_start(stage: Stage, dice: random.Random) -> None:
-    """Send a signal to the node while it starts."""
-    number = dice.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def during_start(stage: Stage, rng: random.Random) -> None:
+    """Send a fatal signal to a node that starts."""
+    number = rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
     kind = f"{number.name} to a node that starts"
-    stage.ledger.throw(kind)
+    stage.ledger.count(kind)
     node = stage.node()
-    time.sleep(dice.uniform(0.0, START_TIME))
+    time.sleep(rng.uniform(0.0, START_TIME))
     node.send(number)
-    stage.ledger.expect(node.ended() is not None, kind, "it does not end")
+    stage.ledger.expect(node.ended() is not None, kind, "the node does not end")
     stage.nothing_left(kind)
     stage.judge(kind, node)
 
 
-def while_running(stage: Stage, dice: random.Random) -> None:
-    """Send a signal that ends the node or its loop."""
-    who, number = dice.choice(FATAL)
-    label = "the node" if who == NODE else "its loop"
+def while_running(stage: Stage, rng: random.Random) -> None:
+    """Send a fatal signal to the node or its loop."""
+    module, number = rng.choice(FATAL)
+    label = "the node" if module == NODE else "its loop"
     kind = f"{number.name} to {label}"
     ledger = stage.ledger
     node = stage.node()
     if not ledger.expect(node.logs("is active"), kind, f"no start: {node.log[-800:]}"):
-        node.send(signal.SIGKILL)  # else the next one finds the name of its cell taken
+        node.send(signal.SIGKILL)  # the next node uses the same cell name
         node.ended()
         stage.nothing_left(kind)
         return
-    time.sleep(dice.uniform(0.0, 0.5))
-    if dice.random() < 0.3:  # what is stopped must not stand in the way of its end
-        for pid in stage.processes(dice.choice([NODE, LOOP])):
+    time.sleep(rng.uniform(0.0, 0.5))
+    if rng.random() < 0.3:  # the end must not depend on a stopped process
+        for pid in stage.processes(rng.choice([NODE, LOOP])):
             os.kill(pid, signal.SIGSTOP)
-    ledger.throw(kind)
-    victims = stage.processes(who)
+    ledger.count(kind)
+    victims = stage.processes(module)
     for pid in victims:
         os.kill(pid, number)
-    time.sleep(dice.uniform(0.0, 0.3))
-    for pid in stage.processes():  # a signal but SIGKILL waits until then
+    time.sleep(rng.uniform(0.0, 0.3))
+    for pid in stage.processes():  # all signals except SIGKILL are pending until then
         os.kill(pid, signal.SIGCONT)
-    expect_the_end(stage, node, kind, who, number)
+    expect_end(stage, node, kind, module, number)
 
 
-def expect_the_end(stage: Stage, node: Program, kind: str, who: str, number: int) -> None:
-    """Expect that a node ends as it should after a signal."""
+def expect_end(stage: Stage, node: Program, kind: str, module: str, number: int) -> None:
+    """Check exit code, reason and remains of a node after a fatal signal to one process."""
     ledger = stage.ledger
-    code = node.ended(TIMEOUT_SCALE if who == LOOP else END)
-    if who == NODE:
+    code = node.ended(NODE_END if module == LOOP else END)
+    if module == NODE:
         allowed = -number if number == signal.SIGKILL else 0
         ledger.expect(code == allowed, kind, f"exit code {code}, allowed {allowed}")
     elif code is None and number in (signal.SIGTERM, signal.SIGINT):
-        node.send(signal.SIGINT)  # the loop leaves these to its owner
+        node.send(signal.SIGINT)  # a loop that ignores the signal ends with its owner
         ledger.expect(node.ended() == 0, kind, f"exit code {node.process.poll()} after SIGINT")
     else:
         ledger.expect(code == 1, kind, f"exit code {code}, allowed 1")
-        ledger.expect("FATAL" in node.log, kind, f"no reason: {node.log[-400:]}")
+        ledger.expect("FATAL" in node.log, kind, f"no reason in the log: {node.log[-400:]}")
     stage.nothing_left(kind)
     stage.judge(kind, node)

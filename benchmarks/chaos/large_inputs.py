@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests, goals and targets that are far too large, or as large as is allowed."""
+"""Requests, goals and targets of the maximum size, and far above it."""
 
 from __future__ import annotations
 
@@ -18,60 +18,64 @@ from stage import Program, Stage
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-MANY = 100_000
-ALLOWED = 1000  # entries of a request
-POINTS = 5000  # of a trajectory
-LAW = "left/cartesian_impedance_controller"
+TOO_MANY = 100_000  # entries or points
+MAX_ENTRIES = 1000  # of a request
+MAX_POINTS = 5000  # of a trajectory
+CONTROLLET = "left/cartesian_impedance_controller"
 KIND = "large requests, goals and targets"
 
 
 class LargeInputs:
-    """Throw large inputs at a simulated cell: all are answered, and no arm holds for them."""
+    """Send large inputs to a simulated cell; check for answers, and that no arm holds."""
 
     def __init__(self, stage: Stage, client: Client, node: Program, number: int) -> None:
         self.stage, self.client, self.node = stage, client, node
         self.requests = Requests(stage, client, node, number)
 
-    def throw(self, count: int) -> None:
-        """Throw each of them ``count`` times."""
+    def send(self, count: int) -> None:
+        """Send each input ``count`` times."""
         switch, manager = SwitchController, "controller_manager/switch_controller"
-        names = ["x"] * MANY
+        names = ["x"] * TOO_MANY
         for _ in range(count):
-            self.client.switch([LAW, "right/cartesian_impedance_controller"])
-            self._ask(SetParameters, f"{LAW}/set_parameters",
-                      SetParameters.Request(parameters=_parameters(MANY)))  # fmt: skip
-            self._ask(SetParameters, f"{LAW}/set_parameters",
-                      SetParameters.Request(parameters=_parameters(ALLOWED)))  # fmt: skip
-            self._ask(GetParameters, f"{LAW}/get_parameters", GetParameters.Request(names=names))
-            self._ask(switch, manager, switch.Request(activate_controllers=names, strictness=2))
-            self._publish(JointState(name=names, position=[0.0] * MANY), "left/target_joint")
-            self._publish(Float64MultiArray(data=[1.0] * 10 * MANY), "left/target_stiffness")
+            self.client.switch([CONTROLLET, "right/cartesian_impedance_controller"])
+            self._call(SetParameters, f"{CONTROLLET}/set_parameters",
+                      SetParameters.Request(parameters=_parameters(TOO_MANY)))  # fmt: skip
+            self._call(SetParameters, f"{CONTROLLET}/set_parameters",
+                      SetParameters.Request(parameters=_parameters(MAX_ENTRIES)))  # fmt: skip
+            self._call(
+                GetParameters, f"{CONTROLLET}/get_parameters", GetParameters.Request(names=names)
+            )
+            self._call(switch, manager, switch.Request(activate_controllers=names, strictness=2))
+            self._publish(JointState(name=names, position=[0.0] * TOO_MANY), "left/target_joint")
+            self._publish(Float64MultiArray(data=[1.0] * 10 * TOO_MANY), "left/target_stiffness")
             self.client.switch(["left/joint_trajectory_controller"])
-            for points in (MANY, POINTS):
-                self._held_back(lambda points=points: self.requests.act(KIND, _goal(points), True))
+            for points in (TOO_MANY, MAX_POINTS):
+                self._check(lambda points=points: self.requests.act(KIND, _goal(points), True))
 
-    def _ask(self, kind: Any, name: str, request: Any) -> None:
-        def ask() -> None:
-            self.stage.ledger.throw(KIND)
-            self.client.ask(kind, name, request, KIND)
+    def _call(self, kind: Any, name: str, request: Any) -> None:
+        def call() -> None:
+            self.stage.ledger.count(KIND)
+            self.client.call(kind, name, request, KIND)
 
-        self._held_back(ask)
+        self._check(call)
 
     def _publish(self, message: Any, topic: str) -> None:
         def publish() -> None:
-            self.stage.ledger.throw(KIND)
+            self.stage.ledger.count(KIND)
             self.client.publisher(type(message), topic).publish(message)
 
-        self._held_back(publish)
+        self._check(publish)
 
-    def _held_back(self, work: Any) -> None:
-        """Do something, and expect that no arm holds for it and others are answered."""
+    def _check(self, work: Any) -> None:
+        """Send an input; check that no arm holds and that the next request is answered."""
         before = self.node.log.count("client_silent")
         work()
-        begun = time.monotonic()
+        started = time.monotonic()
         manager = "controller_manager/list_controllers"
-        self.client.ask(ListControllers, manager, ListControllers.Request(), "after a large input")
-        seconds, silent = time.monotonic() - begun, self.node.log.count("client_silent") - before
+        self.client.call(
+            ListControllers, manager, ListControllers.Request(), "after a large input"
+        )
+        seconds, silent = time.monotonic() - started, self.node.log.count("client_silent") - before
         self.stage.ledger.expect(silent == 0, KIND, f"arms hold; {seconds:.1f} s")
         self.stage.ledger.expect(self.node.runs, KIND, "the node has ended")
         self.stage.judge(KIND, self.node)

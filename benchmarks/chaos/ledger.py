@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was thrown, how often, and what broke."""
+"""Counts of injections, failures and response times of a campaign."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import time
 from collections import Counter, defaultdict
 from typing import Any
 
-BOOKS = ("thrown", "refused", "spoiled", "broke", "times")
+FIELDS = ("thrown", "refused", "spoiled", "broke", "times")
 
 
 class Ledger:
-    """Count by kind; say how it goes.
+    """Counts by kind of injection; prints progress and failures.
+
+    Args:
+        total: Number of planned faults and inputs, or 0 to print nothing.
 
     Attributes:
-        thrown: How often, by kind.
-        broke: What broke, by kind.
-        spoiled: What the machine made worthless by standing still, by kind.
-        times: What took how long, by name [s].
+        thrown: Number of injections, by kind.
+        refused: Number of rejected ones, by kind.
+        broke: Descriptions of failures, by kind.
+        spoiled: Number of void cases, in which the machine delayed the loop, by kind.
+        times: Response times, by name [s].
     """
 
     def __init__(self, total: int = 0) -> None:
@@ -28,56 +32,56 @@ class Ledger:
         self.times: defaultdict[str, list[float]] = defaultdict(list)
         self.total = total
         self._next = 0.0
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
 
-    def throw(self, kind: str, count: int = 1, refused: int = 0) -> None:
-        """Note that something was thrown, and how much of it was refused."""
-        self.thrown[kind] += count
+    def count(self, kind: str, number: int = 1, refused: int = 0) -> None:
+        """Count injections of a kind, and how many of them were rejected."""
+        self.thrown[kind] += number
         self.refused[kind] += refused
         if self.total and time.monotonic() > self._next:
             self._next = time.monotonic() + 10.0
-            minutes = (time.monotonic() - self._begun) / 60.0
-            broken = sum(map(len, self.broke.values()))
-            count = sum(n for what, n in self.thrown.items() if "flood" not in what)
-            print(f"{minutes:5.1f} min  {count} of {self.total}  {kind}; "
-                  f"{broken} broke", flush=True)  # fmt: skip
+            minutes = (time.monotonic() - self._started) / 60.0
+            failures = sum(map(len, self.broke.values()))
+            done = sum(n for name, n in self.thrown.items() if "flood" not in name)
+            print(f"{minutes:5.1f} min  {done} of {self.total}  {kind}; "
+                  f"failures: {failures}", flush=True)  # fmt: skip
 
     def fail(self, kind: str, text: str) -> None:
-        """Note what broke."""
+        """Record a failure."""
         self.broke[kind].append(text)
         if self.total:
-            print(f"BROKE  {kind}: {text}", flush=True)
+            print(f"FAILED  {kind}: {text}", flush=True)
 
     def expect(self, condition: bool, kind: str, text: str) -> bool:
-        """Note what broke if a condition does not hold."""
+        """Record a failure if a condition is false; return the condition."""
         if not condition:
             self.fail(kind, text)
         return condition
 
-    def spoil(self, kind: str, since: int) -> None:
-        """Forget what broke of a kind after ``since`` breaks: the machine stood still."""
+    def void(self, kind: str, since: int) -> None:
+        """Count a void case; discard the failures of a kind after the first ``since``."""
         del self.broke[kind][since:]
         self.spoiled[kind] += 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it in types of JSON."""
-        return {name: dict(getattr(self, name)) for name in BOOKS}
+        """Return all counts in JSON types."""
+        return {name: dict(getattr(self, name)) for name in FIELDS}
 
     def add(self, other: dict[str, Any]) -> None:
-        """Add what another ledger has noted, as its :meth:`to_json` tells."""
+        """Add the counts of another ledger, in the format of :meth:`to_json`."""
         for name in ("thrown", "refused", "spoiled"):
             getattr(self, name).update(other[name])
         for name in ("broke", "times"):
-            for key, found in other[name].items():
-                getattr(self, name)[key] += found
+            for key, items in other[name].items():
+                getattr(self, name)[key] += items
 
     @property
     def failures(self) -> list[str]:
-        """Everything that broke."""
+        """All failures, with their kinds."""
         return [f"{kind}: {text}" for kind, texts in self.broke.items() for text in texts]
 
     def rows(self) -> list[str]:
-        """Return the lines of the table in Markdown."""
+        """Return the table of injections in Markdown."""
         lines = ["| injected | number | rejected | void | failed |", "|---|---|---|---|---|"]
         for kind, count in sorted(self.thrown.items()):
             refused = str(self.refused[kind]) if self.refused[kind] else ""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a loop was late, as the kernel's accounts tell: nothing is added to the loop for it.
+"""Causes of late cycles of a loop, from kernel counters; the loop itself is not instrumented.
 
-The kernel counts for every thread how long it ran and how long it was ready and another one had
-its core, and its page faults; for every core what the host took. They are looked at every few
-milliseconds, and what was counted around a late cycle says what it was late by.
+For each thread, the kernel counts its run time, its waiting time without a core, and its page
+faults. For each core it counts the time that the host took. The counters are sampled every few
+milliseconds. Their increase during a late cycle gives the cause.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-PERIOD = 0.005  # between two looks [s]
-KEPT = 3000  # looks
-DISTINGUISHABLE = 0.5  # share of the delay that explains it
+PERIOD = 0.005  # of samples [s]
+MAX_SAMPLES = 3000
+MIN_FRACTION = 0.5  # of the delay, for a cause
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 
 OTHERS = "another process had the core"
 DISK = "page fault, read from disk"
 FAULT = "page fault"
 HOST = "the host had the core"
-US = "us: it computed"
-SWITCH = "us: laws were switched"
+US = "the loop computed"
+SWITCH = "the loop switched controllets"
 NOT_WOKEN = "interrupt, late timer or a stop"
-UNSEEN = "nobody looked"
+UNSEEN = "not sampled"
 
 
 class Look(NamedTuple):
-    """Counts of a thread and its core so far, or what was added in between.
+    """Sample of the counters of a thread and its core, or the difference of two samples.
 
     Attributes:
         at: Time, CLOCK_MONOTONIC [ns].
-        ran: On a core [ns].
-        waited: Ready, without a core [ns].
-        minor: Page faults that needed no disk.
-        major: Page faults that did.
-        stolen: From its core by the host [ns].
+        ran: Time on a core [ns].
+        waited: Time in which the thread was ready but had no core [ns].
+        minor: Number of page faults without disk access.
+        major: Number of page faults with disk access.
+        stolen: Time that the host took from the core [ns].
     """
 
     at: int
@@ -55,7 +55,7 @@ class Look(NamedTuple):
 
 
 def look(pid: int, cpu: int) -> Look:
-    """Read the counts of a process's first thread, and of a core."""
+    """Sample the counters of a process's first thread and of a core."""
     thread = Path(f"/proc/{pid}/task/{pid}")
     ran, waited, _ = map(int, (thread / "schedstat").read_text().split())
     fields = (thread / "stat").read_text().rpartition(")")[2].split()
@@ -66,21 +66,21 @@ def look(pid: int, cpu: int) -> Look:
 
 
 def cause(late: int, computed: int, spent: Look) -> str:
-    """Return why a cycle ended late.
+    """Return the cause of a late end of a cycle.
 
     Args:
-        late: How late it began [ns].
-        computed: How long it took [ns].
-        spent: What was counted around it.
+        late: Delay of its start [ns].
+        computed: Time from its start to its end [ns].
+        spent: Increase of the counters during the cycle.
     """
-    needed = DISTINGUISHABLE * max(late, computed)
+    needed = MIN_FRACTION * max(late, computed)
     if spent.waited >= needed:
         return OTHERS
     if spent.major:
         return DISK
     if spent.stolen >= needed:
         return HOST
-    if late > computed:  # nobody had its core, and it was not woken
+    if late > computed:  # the core was free, but the thread was not woken
         return NOT_WOKEN
     if spent.ran < needed:
         return NOT_WOKEN
@@ -88,23 +88,23 @@ def cause(late: int, computed: int, spent: Look) -> str:
 
 
 class Overruns(threading.Thread):
-    """Look at the first thread of a process, and say why its cycles were late.
+    """Thread that samples the counters of a loop and assigns causes to late cycles.
 
     Args:
-        pid: Of the process.
-        cpu: The core that it is pinned to.
+        pid: Process id of the loop.
+        cpu: Core that the loop is pinned to.
 
     Attributes:
-        cycles: How many were judged.
-        causes: Late ones by cause.
-        longest: The worst of them by cause [ms].
-        looks: Counts of the last 15 s, oldest first.
+        cycles: Number of checked cycles.
+        causes: Number of late cycles by cause.
+        longest: Maximum delay by cause [ms].
+        looks: Samples of the last 15 s, oldest first.
     """
 
     def __init__(self, pid: int, cpu: int) -> None:
         super().__init__(daemon=True)
         self._pid, self._cpu = pid, cpu
-        self.looks: deque[Look] = deque(maxlen=KEPT)
+        self.looks: deque[Look] = deque(maxlen=MAX_SAMPLES)
         self._end = threading.Event()
         self._last: NDArray[np.void] | None = None
         self.cycles = 0
@@ -112,47 +112,51 @@ class Overruns(threading.Thread):
         self.longest: dict[str, float] = {}
 
     def run(self) -> None:
-        """Look until told to end, or the process is gone."""
+        """Sample until ``close`` or the end of the process."""
         with contextlib.suppress(OSError):
             while not self._end.wait(PERIOD):
                 self.looks.append(look(self._pid, self._cpu))
 
     def close(self) -> None:
-        """Look no more."""
+        """End the sampling."""
         self._end.set()
         self.join()
 
-    def judge(self, rows: NDArray[np.void]) -> None:
-        """Count the loop's rows, oldest first; late were those after which periods were skipped.
+    def judge(self, records: NDArray[np.void]) -> None:
+        """Assign causes to the late cycles in new records, oldest first.
 
-        Each is judged between its neighbours, so the first of all is not.
+        A cycle is late if the loop skipped periods after it. The check of a cycle needs the
+        records before and after it: the newest record is checked in the next call.
         """
         if self._last is not None:
-            rows = np.concatenate([self._last, rows])
-        self._last = rows[-2:]
-        self.cycles += max(0, len(rows) - 2)
-        is_late = np.diff(rows["missed_cycles"])[1:] > 0
-        switched = np.diff(rows["epoch"])[:-1] != 0
-        for row, has_switched in zip(rows[1:-1][is_late], switched[is_late]):
-            late, computed = int(row["wake_ns"] - row["deadline_ns"]), int(row["compute_ns"])
-            why = self.why(int(row["deadline_ns"]), late, computed)
-            why = SWITCH if why == US and has_switched else why
-            self.causes[why] += 1
-            self.longest[why] = max(self.longest.get(why, 0.0), (late + computed) * 1e-6)
+            records = np.concatenate([self._last, records])
+        self._last = records[-2:]
+        self.cycles += max(0, len(records) - 2)
+        is_late = np.diff(records["missed_cycles"])[1:] > 0
+        switched = np.diff(records["epoch"])[:-1] != 0
+        for record, has_switched in zip(records[1:-1][is_late], switched[is_late]):
+            late, computed = (
+                int(record["wake_ns"] - record["deadline_ns"]),
+                int(record["compute_ns"]),
+            )
+            reason = self.cause_of(int(record["deadline_ns"]), late, computed)
+            reason = SWITCH if reason == US and has_switched else reason
+            self.causes[reason] += 1
+            self.longest[reason] = max(self.longest.get(reason, 0.0), (late + computed) * 1e-6)
 
-    def why(self, due: int, late: int, computed: int) -> str:
-        """Return why a cycle that was due at a time [ns] ended late."""
-        looks = list(self.looks)
-        before = [observed for observed in looks if observed.at <= due]
-        after = [observed for observed in looks if observed.at >= due + late + computed]
+    def cause_of(self, deadline: int, late: int, computed: int) -> str:
+        """Return the cause of a late end of the cycle with a deadline [ns]."""
+        samples = list(self.looks)
+        before = [sample for sample in samples if sample.at <= deadline]
+        after = [sample for sample in samples if sample.at >= deadline + late + computed]
         if not before or not after:
             return UNSEEN
         return cause(late, computed, Look(*(b - a for a, b in zip(before[-1], after[0]))))
 
     def table(self) -> list[str]:
-        """Return the causes in Markdown."""
-        lines = ["| late because | how often | longest [ms] |", "|---|---|---|"]
-        for why, count in self.causes.most_common():
-            lines.append(f"| {why} | {count} | {self.longest[why]:.1f} |")
-        lines.append(f"| in all | {sum(self.causes.values())} of {self.cycles} cycles | |")
+        """Return the table of causes in Markdown."""
+        lines = ["| cause of the delay | cycles | max [ms] |", "|---|---|---|"]
+        for reason, count in self.causes.most_common():
+            lines.append(f"| {reason} | {count} | {self.longest[reason]:.1f} |")
+        lines.append(f"| total | {sum(self.causes.values())} of {self.cycles} cycles | |")
         return lines

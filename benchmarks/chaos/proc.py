@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes with a word in their environment, as /proc tells."""
+"""Search of /proc for processes with a marker in their environment."""
 
 from __future__ import annotations
 
@@ -11,48 +11,50 @@ from typing import Any
 
 PROC = Path("/proc")
 _SHARED = re.compile(r"/dev/shm/([^\s(]+)")
-LOOK_PERIOD = 0.1  # for new processes and what they map [s]
+SCAN_PERIOD = 0.1  # of the search for new processes and their mapped memory [s]
 
 
 class Processes:
-    """Know the processes that a campaign has started, and theirs.
+    """Processes of a campaign and their descendants.
 
     Args:
-        word: ``NAME=VALUE`` in their environment.
+        marker: ``NAME=VALUE`` in their environment.
 
     Attributes:
-        memory: Names in /dev/shm that any of them has ever mapped.
+        memory: Names of all files in /dev/shm that a process mapped at any time.
     """
 
-    def __init__(self, word: str) -> None:
-        self._word = word.encode()
+    def __init__(self, marker: str) -> None:
+        self._marker = marker.encode()
         self._known: dict[tuple[int, str], bool] = {}
         self._stopped: dict[int, float] = {}
         self._next = 0.0
         self.memory: set[str] = set()
 
     def scan(self) -> None:
-        """Look for new ones from time to time, and at every turn whether one is stopped."""
-        for pid in [pid for (pid, _), ours in self._known.items() if ours]:
-            self.look(pid)
+        """Update which processes are stopped and, every SCAN_PERIOD, search for new ones."""
+        for pid in [pid for (pid, _), has_marker in self._known.items() if has_marker]:
+            self.stopped_since(pid)
         if time.monotonic() < self._next:
             return
-        self._next = time.monotonic() + LOOK_PERIOD
+        self._next = time.monotonic() + SCAN_PERIOD
         for pid in self._all():
             with contextlib.suppress(OSError):
                 self.memory.update(_SHARED.findall((PROC / str(pid) / "maps").read_text()))
 
-    def look(self, pid: int) -> float:
-        """Return since when a process is stopped by a signal (time), or 0."""
+    def stopped_since(self, pid: int) -> float:
+        """Return the time at which a signal stopped a process (Unix time) [s], or 0."""
         if _stat(pid)[0] == "T":
             return self._stopped.setdefault(pid, time.time())
         self._stopped.pop(pid, None)
         return 0.0
 
     def running(self) -> list[dict[str, Any]]:
-        """Return those that have not ended."""
+        """Return id and command line of all running processes."""
         return [
-            {"pid": pid, "what": _what(pid)} for pid in self._all() if _stat(pid)[0] not in "ZX?"
+            {"pid": pid, "what": _command(pid)}
+            for pid in self._all()
+            if _stat(pid)[0] not in "ZX?"
         ]
 
     def _all(self) -> list[int]:
@@ -62,21 +64,22 @@ class Processes:
                 continue
             pid = int(folder.name)
             key = (pid, _stat(pid)[1])
-            ours = self._known.get(key)
-            if not ours:  # a fork has its parent's environment until it executes something
+            has_marker = self._known.get(key)
+            # Search again after False: the environment changes at exec.
+            if not has_marker:
                 try:
-                    ours = self._word in (folder / "environ").read_bytes().split(b"\0")
+                    has_marker = self._marker in (folder / "environ").read_bytes().split(b"\0")
                 except OSError:
                     continue
-            known[key] = ours
-            if ours:
+            known[key] = has_marker
+            if has_marker:
                 found.append(pid)
         self._known = known
         return found
 
 
 def _stat(pid: int) -> tuple[str, str]:
-    """Return the state of a process and when it began."""
+    """Return state and start time of a process."""
     try:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -84,7 +87,7 @@ def _stat(pid: int) -> tuple[str, str]:
     return fields[0], fields[19]
 
 
-def _what(pid: int) -> str:
+def _command(pid: int) -> str:
     try:
         return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that receive what others send to a process over Fast DDS, without shared memory."""
+"""Block the receiving threads of Fast DDS in a process without shared-memory transport."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 
 RECEIVING = {"45", "47", "207", "212"}
-"""Numbers of recvfrom and recvmsg, on x86-64 and Arm."""
+"""System-call numbers of recvfrom and recvmsg, on x86-64 and Arm."""
 PIDFD_GETFD = 438
 SO_ATTACH_FILTER = 26
-STAYS = 0.02  # for which a thread is seen to wait, to be sure [s]
+CHECK_INTERVAL = 0.02  # between two checks that a thread waits [s]
 
 
 class _Filter(ctypes.Structure):
@@ -27,17 +27,17 @@ class _Filter(ctypes.Structure):
 
 
 def deafen(pid: int, wait: Callable[[Callable[[], bool]], object]) -> int:
-    """Let the receiving threads of a process's first participant stand for good.
+    """Block the receiving threads of a process's first participant permanently.
 
-    Each stands where it waits for a message that never comes: elsewhere it may hold a lock that
-    every participant of the process needs.
+    Each thread blocks while it waits for a message. Elsewhere it may hold a lock that all
+    participants of the process need.
 
     Args:
-        pid: Process id; SIGUSR2 lets a thread of that process stand.
+        pid: Id of a process whose threads block when they receive SIGUSR2.
         wait: Function that waits until a condition holds.
 
     Returns:
-        Number of the threads.
+        Number of blocked threads.
     """
     folder = Path(f"/proc/{pid}/task")
     threads = {int(task.name): (task / "comm").read_text().strip() for task in folder.iterdir()}
@@ -48,7 +48,7 @@ def deafen(pid: int, wait: Callable[[Callable[[], bool]], object]) -> int:
         if number < second and re.match(r"dds\.udp\.\d", name)
     ]
     for number in receivers:
-        with suppress(PermissionError):  # the kernel does not say: it is taken for waiting
+        with suppress(PermissionError):  # unreadable state: assume that it waits
             _keep_waiting(pid, folder / str(number), wait)
         if ctypes.CDLL(None).tgkill(pid, number, signal.SIGUSR2):
             raise ProcessLookupError(f"thread {number} of process {pid} has ended")
@@ -56,7 +56,7 @@ def deafen(pid: int, wait: Callable[[Callable[[], bool]], object]) -> int:
 
 
 def _keep_waiting(pid: int, task: Path, wait: Callable[[Callable[[], bool]], object]) -> None:
-    """Let a thread wait for a message that never comes."""
+    """Block all messages to the socket of a thread, and wait until the thread waits."""
     wait(lambda: _socket_of(task) is not None)
     if (descriptor := _socket_of(task)) is not None:
         _drop_all(pid, descriptor)
@@ -64,22 +64,22 @@ def _keep_waiting(pid: int, task: Path, wait: Callable[[Callable[[], bool]], obj
 
 
 def _socket_of(task: Path) -> int | None:
-    """Return the descriptor that a thread receives from, or None if it does not receive."""
+    """Return the socket that a thread receives from, or None if it does not receive."""
     number, *arguments = (task / "syscall").read_text(encoding="ascii").split()
     return int(arguments[0], 16) if number in RECEIVING else None
 
 
 def _waits(task: Path) -> bool:
-    """Return whether a thread whose socket gets nothing any more waits for a message."""
+    """Return True if a thread waits for a message in both of two checks."""
     if _socket_of(task) is None:
         return False
-    time.sleep(STAYS)
+    time.sleep(CHECK_INTERVAL)
     state = (task / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
     return _socket_of(task) is not None and state == "S"
 
 
 def _drop_all(pid: int, descriptor: int) -> None:
-    """Let a socket of another process drop what comes; a thread then never leaves its wait."""
+    """Attach a filter that drops all messages to a socket of another process."""
     libc = ctypes.CDLL(None, use_errno=True)
     process = os.pidfd_open(pid)
     try:
@@ -88,7 +88,7 @@ def _drop_all(pid: int, descriptor: int) -> None:
         os.close(process)
     if copy < 0:
         raise OSError(ctypes.get_errno(), f"pidfd_getfd of process {pid}")
-    with socket.socket(fileno=copy) as end:
-        accept_nothing = bytes([0x06, 0, 0, 0, 0, 0, 0, 0])  # BPF_RET | BPF_K, 0 bytes
-        program = _Filter(1, accept_nothing)
-        end.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(program))
+    with socket.socket(fileno=copy) as shared_socket:
+        drop_all = bytes([0x06, 0, 0, 0, 0, 0, 0, 0])  # BPF_RET | BPF_K, 0 bytes
+        program = _Filter(1, drop_all)
+        shared_socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(program))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to every service and action, right and wrong: answered, counted, and true."""
+"""Valid and invalid requests to all services and actions; check of answers and counters."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 STRICT = 2
 PER_ARM = ["cartesian_impedance", "joint_impedance", "joint_trajectory", "joint_velocity",
            "force_impedance", "operational_space", "admittance"]  # fmt: skip
-LAWS = [f"{arm}/{law}_controller" for arm in ("left", "right") for law in PER_ARM] + [
+CONTROLLETS = [f"{arm}/{kind}_controller" for arm in ("left", "right") for kind in PER_ARM] + [
     "dual_cartesian_impedance_controller", "coupled_impedance_controller"]  # fmt: skip
-NAMES = st.one_of(st.sampled_from(LAWS), st.sampled_from(["left/hold", "hold"]), TEXTS)
-LISTS = st.lists(st.one_of(st.sampled_from(LAWS), NAMES), max_size=3)
+NAMES = st.one_of(st.sampled_from(CONTROLLETS), st.sampled_from(["left/hold", "hold"]), TEXTS)
+LISTS = st.lists(st.one_of(st.sampled_from(CONTROLLETS), NAMES), max_size=3)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 PARAMETERS = st.one_of(
     st.sampled_from(["stiffness", "damping_ratio", "error_clip", "gain_frame", "governor.enabled",
@@ -41,7 +41,7 @@ PARAMETERS = st.one_of(
 
 
 def values() -> st.SearchStrategy[ParameterValue]:
-    """Values of any type, also of one that there is not."""
+    """Return parameter values of all types, including undefined ones."""
     return st.builds(
         ParameterValue,
         type=st.integers(0, 255) | st.integers(1, 9),
@@ -57,15 +57,15 @@ def values() -> st.SearchStrategy[ParameterValue]:
 
 
 class Requests:
-    """Throw requests at a simulated cell, and compare what it says with what it does."""
+    """Requests to a simulated cell, and comparison of its answers with its state."""
 
     def __init__(self, stage: Stage, client: Client, node: Program, number: int) -> None:
         self.stage, self.client, self.node, self.number = stage, client, node, number
-        self.ledger, self.dice = stage.ledger, random.Random(number)
+        self.ledger, self.rng = stage.ledger, random.Random(number)
         self._actions: dict[str, Any] = {}
 
     def switches(self, count: int) -> None:
-        """Switch to anything; what is active is what all say."""
+        """Send random switch requests; check that all sources list the same active controllets."""
         kind = "switch requests"
         request = st.tuples(LISTS, LISTS, st.sampled_from([0, 1, 2, 3, 4]) | st.integers(-99, 99))
         before, active, refused = self._refused("switches"), self.client.active(), 0
@@ -73,80 +73,90 @@ class Requests:
             requested = SwitchController.Request(
                 activate_controllers=on, deactivate_controllers=off, strictness=strictness
             )
-            answer = self.client.ask(
+            answer = self.client.call(
                 SwitchController, "controller_manager/switch_controller", requested, kind
             )
             now = self.client.active()
             if answer is None:
                 return
             refused += not answer.ok
-            self.ledger.throw(kind, 1, not answer.ok)
-            what = f"{on} on, {off} off, strictness {strictness}: ok={answer.ok}"
+            self.ledger.count(kind, 1, not answer.ok)
+            text = f"{on} on, {off} off, strictness {strictness}: ok={answer.ok}"
             if not answer.ok:
-                self.ledger.expect(now == active, kind, f"{what}, active {active} then {now}")
+                self.ledger.expect(
+                    now == active, kind, f"{text}, active {active} before, {now} after"
+                )
             elif strictness == STRICT:
-                full = now >= set(on) and not now & (set(off) - set(on) - {"hold", "left/hold"})
-                self.ledger.expect(full, kind, f"{what}, active {now}")
+                is_complete = now >= set(on) and not now & (
+                    set(off) - set(on) - {"hold", "left/hold"}
+                )
+                self.ledger.expect(is_complete, kind, f"{text}, active {now}")
             active = now
-        self._same_everywhere(kind)
-        self._booked(kind, "switches", before, refused)
+        self._expect_consistent_lists(kind)
+        self._expect_counted(kind, "switches", before, refused)
 
     def lifecycle(self, count: int) -> None:
-        """Load, configure and unload anything."""
+        """Send random requests to load, configure and unload controllets."""
         kind = "load, configure and unload requests"
         services = {"load_controller": LoadController, "configure_controller": ConfigureController,
                     "unload_controller": UnloadController}  # fmt: skip
-        for name, law in self._draw(st.tuples(st.sampled_from(list(services)), NAMES), count):
-            request = services[name].Request(name=law)
-            answer = self.client.ask(services[name], f"controller_manager/{name}", request, kind)
-            self.ledger.throw(kind, 1, answer is not None and not answer.ok)
-        for law in LAWS:  # all back
-            self.client.ask(LoadController, "controller_manager/load_controller",
-                            LoadController.Request(name=law))  # fmt: skip
-            self.client.ask(ConfigureController, "controller_manager/configure_controller",
-                            ConfigureController.Request(name=law))  # fmt: skip
+        for name, controllet in self._draw(
+            st.tuples(st.sampled_from(list(services)), NAMES), count
+        ):
+            request = services[name].Request(name=controllet)
+            answer = self.client.call(services[name], f"controller_manager/{name}", request, kind)
+            self.ledger.count(kind, 1, answer is not None and not answer.ok)
+        for controllet in CONTROLLETS:  # restore all for the next tests
+            self.client.call(LoadController, "controller_manager/load_controller",
+                            LoadController.Request(name=controllet))  # fmt: skip
+            self.client.call(ConfigureController, "controller_manager/configure_controller",
+                            ConfigureController.Request(name=controllet))  # fmt: skip
         self.stage.judge(kind)
 
-    def parameters(self, count: int, nodes_requested: int = 100) -> None:
-        """Set parameters of laws and of the node to anything."""
+    def parameters(self, count: int, nodes_count: int = 100) -> None:
+        """Set random parameters of controllets and of the node."""
         kind = "parameters set"
-        nodes = st.sampled_from(["multimode_controller", "left/franka", *LAWS][:nodes_requested])
+        nodes = st.sampled_from(
+            ["multimode_controller", "left/franka", *CONTROLLETS][:nodes_count]
+        )
         lists = st.lists(st.builds(Parameter, name=PARAMETERS, value=values()), max_size=3)
         before, refused = self._refused("parameters"), 0
-        for node, requested, together in self._draw(st.tuples(nodes, lists, st.booleans()), count):
-            if together:
+        for node, parameters, atomically in self._draw(
+            st.tuples(nodes, lists, st.booleans()), count
+        ):
+            if atomically:
                 service, name = SetParametersAtomically, "set_parameters_atomically"
             else:
                 service, name = SetParameters, "set_parameters"
-            request = service.Request(parameters=requested)
-            answer = self.client.ask(service, f"{node}/{name}", request, kind)
+            request = service.Request(parameters=parameters)
+            answer = self.client.call(service, f"{node}/{name}", request, kind)
             if answer is None:
                 return
-            results = [answer.result] if together else answer.results
-            count_wrong = sum(not result.successful for result in results)
-            refused += count_wrong
-            self.ledger.throw(kind, 1, count_wrong > 0)
-            reported = all(result.reason for result in results if not result.successful)
-            self.ledger.expect(reported, kind, f"refused without a reason: {node} {requested}")
-        self._booked(kind, "parameters", before, refused)
+            results = [answer.result] if atomically else answer.results
+            rejected = sum(not result.successful for result in results)
+            refused += rejected
+            self.ledger.count(kind, 1, rejected > 0)
+            has_reasons = all(result.reason for result in results if not result.successful)
+            self.ledger.expect(has_reasons, kind, f"rejected without reason: {node} {parameters}")
+        self._expect_counted(kind, "parameters", before, refused)
 
     def triggers(self, count: int) -> None:
-        """Call services without arguments, in any order."""
+        """Call services without arguments in random order."""
         kind = "stop, recovery, tare and gripper services"
         names = ["stop", "error_recovery", *(
             f"{arm}/{name}" for arm in ("left", "right")
             for name in ("error_recovery", "tare", "gripper/open", "gripper/close",
                          "gripper/stop", "gripper/homing")
         )]  # fmt: skip
-        for name in self.dice.choices(names, k=count):
-            answer = self.client.ask(Trigger, name, Trigger.Request(), kind)
-            self.ledger.throw(kind, 1, answer is not None and not answer.success)
+        for name in self.rng.choices(names, k=count):
+            answer = self.client.call(Trigger, name, Trigger.Request(), kind)
+            self.ledger.count(kind, 1, answer is not None and not answer.success)
             if answer is not None and not answer.success:
-                self.ledger.expect(bool(answer.message), kind, f"{name} failed without a reason")
+                self.ledger.expect(bool(answer.message), kind, f"{name} failed without reason")
         self.stage.judge(kind)
 
     def goals(self, count: int) -> None:
-        """Send goals of trajectories and grippers with anything in them, and cancel some."""
+        """Send random goals of trajectories and grippers, and cancel some."""
         kind = "action goals"
         self.client.switch(["left/joint_trajectory_controller"])
         joints = [f"left_fr3_joint{number}" for number in range(1, 8)]
@@ -170,34 +180,36 @@ class Requests:
             goal.command.position, goal.command.max_effort = position, effort
             return goal
 
-        either = st.one_of(trajectory, trajectory, st.builds(gripper, NUMBERS, NUMBERS))
-        before = self._of_left()
+        goals = st.one_of(trajectory, trajectory, st.builds(gripper, NUMBERS, NUMBERS))
+        before = self._counters_of_left()
         rejected, aborted = Counter[str](), Counter[str]()
-        for goal, cancel in self._draw(st.tuples(either, st.booleans()), count):
-            what = "targets" if isinstance(goal, FollowJointTrajectory.Goal) else "gripper goals"
+        for goal, cancel in self._draw(st.tuples(goals, st.booleans()), count):
+            counter = (
+                "targets" if isinstance(goal, FollowJointTrajectory.Goal) else "gripper goals"
+            )
             status = self.act(kind, goal, cancel)
-            rejected[what] += status is None
-            aborted[what] += status == GoalStatus.STATUS_ABORTED
-        after = self._of_left()
-        for what, counted in after.items():
-            counted -= before[what]
-            minimum, maximum = rejected[what], rejected[what] + aborted[what]
+            rejected[counter] += status is None
+            aborted[counter] += status == GoalStatus.STATUS_ABORTED
+        after = self._counters_of_left()
+        for counter, counted in after.items():
+            counted -= before[counter]
+            minimum, maximum = rejected[counter], rejected[counter] + aborted[counter]
             self.ledger.expect(
                 minimum <= counted <= maximum, kind,
-                f"{what}: {minimum} refused, {aborted[what]} aborted, {counted} counted",
+                f"{counter}: {minimum} rejected, {aborted[counter]} aborted, {counted} counted",
             )  # fmt: skip
         self.stage.judge(kind)
 
-    def _of_left(self) -> dict[str, int]:
-        """Return what diagnostics have counted as refused of the left arm's goals."""
-        status = self.stage.outsider.status(f"{self.stage.name}/left")
-        return {what: int(status[f"rejected {what}"]) for what in ("targets", "gripper goals")}
+    def _counters_of_left(self) -> dict[str, int]:
+        """Return the numbers of rejected goals of the left arm in /diagnostics."""
+        status = self.stage.watcher.status(f"{self.stage.name}/left")
+        return {name: int(status[f"rejected {name}"]) for name in ("targets", "gripper goals")}
 
     def act(self, kind: str, goal: Any, cancel: bool) -> int | None:
-        """Send a goal; return how it ended, None if it was rejected, or -1 without an answer."""
-        follows = isinstance(goal, FollowJointTrajectory.Goal)
-        action = FollowJointTrajectory if follows else GripperCommand
-        name = ("left/joint_trajectory_controller/follow_joint_trajectory" if follows
+        """Send a goal; return its final status, None if it is rejected, or -1 without answer."""
+        is_trajectory = isinstance(goal, FollowJointTrajectory.Goal)
+        action = FollowJointTrajectory if is_trajectory else GripperCommand
+        name = ("left/joint_trajectory_controller/follow_joint_trajectory" if is_trajectory
                 else "left/gripper/gripper_action")  # fmt: skip
         if name not in self._actions:
             self._actions[name] = ActionClient(self.client.node, action, name)
@@ -207,7 +219,7 @@ class Requests:
         if not self.ledger.expect(self.client.until(future.done), kind, f"no answer to {goal}"):
             return -1
         handle = future.result()
-        self.ledger.throw(kind, 1, not handle.accepted)
+        self.ledger.count(kind, 1, not handle.accepted)
         if not handle.accepted:
             return None
         result = handle.get_result_async()
@@ -221,25 +233,27 @@ class Requests:
         self.number += 1
         return draw(strategy, count, self.number)
 
-    def _refused(self, what: str) -> int:
-        return int(self.stage.outsider.status(self.stage.name)[f"refused {what}"])
+    def _refused(self, requests: str) -> int:
+        return int(self.stage.watcher.status(self.stage.name)[f"refused {requests}"])
 
-    def _booked(self, kind: str, what: str, before: int, refused: int) -> None:
-        """Expect that diagnostics have counted what was refused."""
-        counted = self._refused(what) - before
-        self.ledger.expect(counted == refused, kind, f"{refused} refused, {counted} counted")
+    def _expect_counted(self, kind: str, requests: str, before: int, refused: int) -> None:
+        """Check the number of rejected requests in /diagnostics."""
+        counted = self._refused(requests) - before
+        self.ledger.expect(counted == refused, kind, f"{refused} rejected, {counted} counted")
         self.ledger.expect(self.node.runs, kind, "the node has ended")
         self.stage.judge(kind)
 
-    def _same_everywhere(self, kind: str) -> None:
-        """Expect that services, per cell and per arm, and diagnostics name the same as active."""
+    def _expect_consistent_lists(self, kind: str) -> None:
+        """Check that services of the cell and of each arm agree with /diagnostics."""
         active = self.client.active()
-        status = self.stage.outsider.status(self.stage.name)
+        status = self.stage.watcher.status(self.stage.name)
         reported = {name for name in status["active"].split(", ") if name}
-        self.ledger.expect(reported == active, kind, f"listed {active}, in diagnostics {reported}")
+        self.ledger.expect(
+            reported == active, kind, f"listed {active}, in /diagnostics {reported}"
+        )
         for arm in ("left", "right"):
-            owner = self.stage.outsider.ask("statuses")[f"{self.stage.name}/{arm}"]["owner"]
+            owner = self.stage.watcher.request("statuses")[f"{self.stage.name}/{arm}"]["owner"]
             own = {name for name in active if name.startswith(f"{arm}/")}
-            here = self.client.active(arm)
-            self.ledger.expect(here == own, kind, f"{arm} lists {here}, the cell {own}")
-            self.ledger.expect(owner in active, kind, f"{owner} owns {arm} and is not active")
+            listed = self.client.active(arm)
+            self.ledger.expect(listed == own, kind, f"{arm} lists {listed}, the cell {own}")
+            self.ledger.expect(owner in active, kind, f"{owner} owns {arm} but is not active")

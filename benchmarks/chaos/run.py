@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throw faults and inputs at the node, and write what broke into doc/faults.md (`make chaos`).
+"""Inject faults and inputs into the node, and count violated rules (`make chaos`).
 
-A watcher that shares no code with the project looks on. The default took 40 minutes at a
-load of 14 on two cores.
+A watcher that shares no code with the project checks the rules of doc/faults.md. The default
+takes 40 minutes at a load average of 14 on two cores.
 
     .venv/bin/python benchmarks/chaos/run.py --seed 7 --faults 200 --inputs 10000
 
-`--only crowd` lets many clients in at once (`make crowd`).
-`--only soak` throws nothing: it runs the node for long and says whether it grows, and what
-late cycles were late by (`make soak`).
+`--only crowd` connects many clients at the same time (`make crowd`). `--only soak` injects
+nothing; it runs the node for a long time and reports growth of memory and the causes of late
+cycles (`make soak`).
 
-It goes in parts. With --record FILE what each has found is kept, and a campaign that was ended
-goes on with the next one; files of several campaigns are put together by --merge.
+A campaign consists of parts. `--record FILE` stores the results of each part, so that an
+interrupted campaign can continue. `--merge` adds the records of several campaigns.
 """
 
 from __future__ import annotations
@@ -56,32 +56,32 @@ TIMES = {
 
 
 def main() -> int:
-    """Run a campaign; return 1 if anything broke."""
+    """Run a campaign; return 1 after any failure."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--faults", type=count_or_none, default=200, metavar="N")
     parser.add_argument("--inputs", type=count_or_none, default=10_000, metavar="N")
     parser.add_argument(
-        "--minutes", type=duration, help="begin nothing new after that (60; soak: 30)"
+        "--minutes", type=duration, help="time limit [min] (60; soak: 30; crowd: 1)"
+    )
+    parser.add_argument("--only", choices=["soak", "crowd"], help="long run, or many clients")
+    parser.add_argument(
+        "--clients", type=int, default=50, metavar="N", help="number of clients of the crowd"
     )
     parser.add_argument(
-        "--only", choices=["soak", "crowd"], help="run it for long, or with many clients"
+        "--patience", type=float, default=1.0, help="maximum answer time for the crowd [s]"
     )
-    parser.add_argument("--clients", type=int, default=50, metavar="N", help="of the crowd")
-    parser.add_argument(
-        "--patience", type=float, default=1.0, help="with an answer to one of the crowd [s]"
-    )
-    parser.add_argument("--png", type=Path, help="draw what the soak has found")
+    parser.add_argument("--png", type=Path, help="plot of the soak")
     parser.add_argument(
         "--flood", type=float, default=5.0, help="length of a flood, 0 for none [s]"
     )
-    parser.add_argument("--write", action="store_true", help="the tables into doc/faults.md")
-    parser.add_argument("--record", type=Path, help="keep what was found here, and go on from it")
-    parser.add_argument("--merge", type=Path, nargs="+", help="throw nothing: show these records")
+    parser.add_argument("--write", action="store_true", help="write the tables to doc/faults.md")
+    parser.add_argument("--record", type=Path, help="file for the results; continue from it")
+    parser.add_argument("--merge", type=Path, nargs="+", help="inject nothing, add these records")
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Either ends what was started, too. A shell lets what it starts in the background ignore
-        # Ctrl-C, and so would every node until it has a handler of its own.
+        # The exception ends all started processes. In the background of a shell, SIGINT is
+        # ignored, also by child processes, unless a handler is set.
         signal.signal(number, signal.default_int_handler)
     if options.only == "soak":
         return soak(options.minutes or 30.0, options.record, options.png)
@@ -89,12 +89,12 @@ def main() -> int:
         return crowd(options.clients, 60.0 * (options.minutes or 1.0), options.patience)
     for record in options.merge or ():
         if not record.is_file():
-            parser.error(f"{record} is not there: --record FILE writes one")
+            parser.error(f"{record}: no such file. --record FILE writes one.")
     ledger = Ledger(0 if options.merge else options.faults + options.inputs)
     for file in options.merge or []:
         ledger.add(json.loads(file.read_text(encoding="utf-8"))["ledger"])
     if not options.merge:
-        throw(ledger, options)
+        run_campaign(ledger, options)
     text = "\n".join([*ledger.rows(), "", *times(ledger)])
     print(text)
     if options.write:
@@ -107,17 +107,17 @@ def main() -> int:
     return 1 if ledger.failures else 0
 
 
-def throw(ledger: Ledger, options: argparse.Namespace) -> None:
-    """Do every part that is not on record yet."""
+def run_campaign(ledger: Ledger, options: argparse.Namespace) -> None:
+    """Run all parts that are not in the record."""
     done, record = [], options.record
     if record and record.exists():
-        kept = json.loads(record.read_text(encoding="utf-8"))
-        done = kept["done"]
-        ledger.add(kept["ledger"])
+        stored = json.loads(record.read_text(encoding="utf-8"))
+        done = stored["done"]
+        ledger.add(stored["ledger"])
     campaign = Campaign(ledger, options.seed, options.minutes or 60.0)
     try:
         for name, work in campaign.parts(options.faults, options.inputs, options.flood):
-            if name in done or campaign.late:
+            if name in done or campaign.out_of_time:
                 continue
             try:
                 work()
@@ -125,14 +125,14 @@ def throw(ledger: Ledger, options: argparse.Namespace) -> None:
                 ledger.fail("the campaign itself", traceback.format_exc()[-3000:])
             done.append(name)
             if record:
-                kept = {"done": done, "ledger": ledger.to_json()}
-                record.write_text(json.dumps(kept), encoding="utf-8")
+                stored = {"done": done, "ledger": ledger.to_json()}
+                record.write_text(json.dumps(stored), encoding="utf-8")
     finally:
         campaign.close()
 
 
 def times(ledger: Ledger) -> list[str]:
-    """Return the lines of the table of answer times in Markdown."""
+    """Return the table of response times in Markdown."""
     lines = ["| response time | number | median [ms] | 99 % [ms] | max [ms] |",
              "|---|---|---|---|---|"]  # fmt: skip
     for name, text in TIMES.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the node for long, see whether anything grows, and say why cycles were late.
+"""Long run of a node: growth of memory, descriptors and threads, and causes of late cycles.
 
-Two simulated arms follow targets that another process streams at 1 kHz; laws are switched and
-parameters changed every second. Once a second the memory, descriptors and threads of each process
-of the node are read from /proc, and what they have in /dev/shm.
+Two simulated arms follow targets that another process streams at 1 kHz. Every second this process
+also switches controllets and sets parameters. The test reads memory, descriptors, threads and
+shared memory of the node's processes once a second.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from multipanda_py.realtime.system.child_process import end_with_parent  # noqa:
 
 HERE = Path(__file__).resolve().parent
 CELL = ROOT / "config" / "dual_sim.yaml"
-START = 40.0  # a node is up after that on the busiest machine [s]
-SETTLING = 10.0  # after which figures are taken, or a fifth of the time [s]
+START = 40.0  # timeout of the start of a node on a busy machine [s]
+WARM_UP = 10.0  # before the first sample, at most a fifth of the run [s]
 Figures = dict[str, list[list[float]]]
 
 
 class Soak:
-    """A node and its user.
+    """Node, client, and samples of their resources.
 
     Attributes:
-        figures: By process and second, in the order of COLUMNS.
-        overruns: Judges the loop's cycles; None before there is one.
-        trouble: What went wrong, or nothing.
+        figures: Samples by process, one per second, in the order of COLUMNS.
+        overruns: Causes of late cycles of the loop; None until the loop runs.
+        trouble: Failure, or an empty text.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Soak:
         self.trouble = ""
 
     def run(self, minutes: float) -> None:
-        """Start both, watch, and end them."""
+        """Start node and client, sample them, and end them."""
         environment = os.environ | {
             "ROS_DOMAIN_ID": str(1 + os.getpid() % 100),
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
@@ -85,56 +85,59 @@ class Soak:
     ) -> None:
         loop = loop_of(node.pid, CELL, START)
         if loop is None:
-            self.trouble = f"no loop after {START:g} s"
+            self.trouble = f"no loop within {START:g} s"
             return
         self.overruns = Overruns(loop.pid, loop.cpu)
         self.overruns.start()
-        begun = time.monotonic()
-        settled = begun + min(SETTLING, 0.2 * seconds)
-        while time.monotonic() < begun + seconds:
+        started = time.monotonic()
+        warm = started + min(WARM_UP, 0.2 * seconds)
+        while time.monotonic() < started + seconds:
             time.sleep(1.0)
             if node.poll() is not None or user.poll() is not None:
-                self.trouble = f"ended: node {node.poll()}, user {user.poll()}"
+                self.trouble = (
+                    f"process ended; exit codes: node {node.poll()}, client {user.poll()}"
+                )
                 return
             self.overruns.judge(loop.rows.take())
-            for pid in family(node.pid) if time.monotonic() > settled else []:
-                with contextlib.suppress(OSError):  # it may end just now
+            for pid in family(node.pid) if time.monotonic() > warm else []:
+                with contextlib.suppress(OSError):  # the process may end meanwhile
                     self.figures.setdefault(name_of(pid), []).append(sample(pid))
 
     def report(self) -> bool:
-        """Print the tables; return whether all is well."""
+        """Print the tables; return True without growth and failures."""
         grown = not self.figures
-        print("| process | figure | after the warm-up | at the end | largest | growth |")
+        print("| process | quantity | after the warm-up | at the end | max | growth |")
         print("|---|---|---|---|---|---|")
-        for name, rows in self.figures.items():
-            values = np.array(rows)
-            more = growth(values)
+        for name, samples in self.figures.items():
+            values = np.array(samples)
+            increase = growth(values)
             last = np.median(values[-max(len(values) // 10, 1) :], 0)
             for column, title in enumerate(COLUMNS):
-                first, largest = last[column] - more[column], values[:, column].max()
-                print(f"| {name} | {title} | {first:.2f} | {last[column]:.2f} | {largest:.2f} "
-                      f"| {more[column]:+.2f} |")  # fmt: skip
-            grown |= has_grown(more)
+                first, maximum = last[column] - increase[column], values[:, column].max()
+                print(f"| {name} | {title} | {first:.2f} | {last[column]:.2f} | {maximum:.2f} "
+                      f"| {increase[column]:+.2f} |")  # fmt: skip
+            grown |= has_grown(increase)
         if self.overruns is not None:
             print("", *self.overruns.table(), sep="\n")
-        print(self.trouble or ("something has grown" if grown else "flat"))
+        print(self.trouble or ("FAILED: growth" if grown else "no growth"))
         return not (grown or self.trouble)
 
     def plot(self, file: Path) -> None:
-        """Draw memory, descriptors and threads over time."""
+        """Plot memory, descriptors and threads over time."""
         import matplotlib as mpl
 
         mpl.use("Agg")
         import matplotlib.pyplot as plt
 
         _, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(8, 6))
-        for name, rows in self.figures.items():
-            values = np.array(rows)
+        for name, samples in self.figures.items():
+            values = np.array(samples)
             minutes = np.arange(len(values)) / 60
             upper.plot(minutes, values[:, 0], label=name)
             lower.plot(minutes, values[:, 2], label=f"{name}: descriptors")
             lower.plot(minutes, values[:, 3], "--", label=f"{name}: threads")
         upper.set_ylabel("anonymous memory [MiB]")
+        lower.set_ylabel("number")
         lower.set_xlabel("time [min]")
         upper.legend()
         lower.legend(fontsize="small")
@@ -142,12 +145,12 @@ class Soak:
 
 
 def soak(minutes: float, record: Path | None, png: Path | None) -> int:
-    """Soak and report; return 1 if something has grown or ended."""
-    one = Soak()
-    one.run(minutes)
-    well = one.report()
+    """Run the test and print the results; return 1 after growth or the end of a process."""
+    test = Soak()
+    test.run(minutes)
+    passed = test.report()
     if record:
-        record.write_text(json.dumps(one.figures), encoding="utf-8")
-    if png and one.figures:
-        one.plot(png)
-    return 0 if well else 1
+        record.write_text(json.dumps(test.figures), encoding="utf-8")
+    if png and test.figures:
+        test.plot(png)
+    return 0 if passed else 1

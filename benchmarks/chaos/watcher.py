@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outsider: a process that shares no code with the project and watches what it leaves.
+"""Watcher of a campaign: a process that shares no code with the project.
 
-It knows the processes of a campaign by a word in their environment, reads /proc and /dev/shm, and
-listens to topics by a node of its own. Requests and answers are lines of JSON on standard input
-and output; what is found wrong meanwhile is kept until it is asked for.
+It finds the processes of a campaign by a marker in their environment, reads /proc and /dev/shm,
+and subscribes to topics with its own ROS node. Requests and answers are lines of JSON on standard
+input and output. It stores violations of rules until they are requested.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 OTHERS = {PoseStamped: "current_pose", WrenchStamped: "external_wrench"}
-"""What else is published of an arm with a stamp."""
+"""Other stamped topics of an arm, by message type."""
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-PAUSE = 0.01  # between looks at processes [s]
-AHEAD = 0.005  # of a stamp that is nobody's rounding [s]
-STILL = 0.05  # after a stop nothing is measured any more [s]
+PERIOD = 0.01  # of scans of processes [s]
+MAX_AHEAD = 0.005  # maximum time of a stamp after its arrival, for rounding [s]
+STOP_DELAY = 0.05  # maximum time of a stamp after the stop of its source [s]
 
 
 class Stamps:
-    """Whether the stamps of a topic of an arm are true."""
+    """Check of the stamps of one topic of an arm."""
 
-    def __init__(self, name: str, what: str, watcher: Watcher) -> None:
-        self.name, self.what, self.watcher = name, what, watcher
+    def __init__(self, name: str, topic: str, watcher: Watcher) -> None:
+        self.name, self.topic, self.watcher = name, topic, watcher
         self.stamp = self.oldest = 0.0
         self.messages = 0
 
-    def take(self, message: Any) -> None:
-        """Judge a message by its stamp."""
+    def receive(self, message: Any) -> None:
+        """Check the stamp of a message."""
         now = time.time()
         stamp = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
         self.messages += 1
         self.oldest = max(self.oldest, now - stamp)
-        if stamp > now + AHEAD:
-            self.complain("future", f"stamped {stamp - now:.3f} s ahead of now")
+        if stamp > now + MAX_AHEAD:
+            self.report("future", f"stamped {stamp - now:.3f} s ahead of now")
         if stamp < self.stamp:
-            self.complain("order", f"stamped {self.stamp - stamp:.3f} s before the last one")
+            self.report("order", f"stamped {self.stamp - stamp:.3f} s before the last one")
         since = self.watcher.stopped_since(self.name)
-        if since and stamp > since + STILL:
-            self.complain("stopped", f"stamped {stamp - since:.3f} s after its source was stopped")
+        if since and stamp > since + STOP_DELAY:
+            self.report("stopped", f"stamped {stamp - since:.3f} s after its source was stopped")
         self.stamp = stamp
 
-    def complain(self, rule: str, text: str) -> None:
-        """Keep what is wrong."""
-        key, text = f"{rule} {self.what} {self.name}", f"{self.what} of {self.name}: {text}"
+    def report(self, rule: str, text: str) -> None:
+        """Store the first violation of a rule."""
+        key, text = f"{rule} {self.topic} {self.name}", f"{self.topic} of {self.name}: {text}"
         self.watcher.breaches.setdefault(key, text)
 
 
 class Arm(Stamps):
-    """What is known of an arm: its states' stamps, where it is, and where it was."""
+    """Check of the stamps of joint states, and of the motion of an arm since a mark."""
 
     def __init__(self, name: str, watcher: Watcher) -> None:
         super().__init__(name, "state", watcher)
@@ -71,27 +71,27 @@ class Arm(Stamps):
         self.at_mark: list[float] = []
         self.moved = 0.0
 
-    def take(self, message: JointState) -> None:
-        """Judge a state, and note how far the arm is from where it was."""
-        super().take(message)
+    def receive(self, message: JointState) -> None:
+        """Check a stamp, and update the maximum motion of a joint since the mark."""
+        super().receive(message)
         self.q = list(message.position)
         if self.at_mark:
             self.moved = max(self.moved, *(abs(a - b) for a, b in zip(self.q, self.at_mark)))
 
 
 class Watcher:
-    """Everything that is watched in a campaign.
+    """Processes, arms and diagnostics of a campaign.
 
     Args:
-        word: ``NAME=VALUE`` in the environment of its processes.
+        marker: ``NAME=VALUE`` in the environment of its processes.
     """
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, marker: str) -> None:
         rclpy.init()
-        self.node = rclpy.create_node(f"watcher_{word.partition('=')[2]}")
+        self.node = rclpy.create_node(f"watcher_{marker.partition('=')[2]}")
         self.executor = rclpy.executors.SingleThreadedExecutor()
         self.executor.add_node(self.node)
-        self.processes = Processes(word)
+        self.processes = Processes(marker)
         self.breaches: dict[str, str] = {}
         self.arms: dict[str, Arm] = {}
         self.sources: dict[str, list[int]] = {}
@@ -99,7 +99,7 @@ class Watcher:
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self.diagnose, 50)
 
     def diagnose(self, message: DiagnosticArray) -> None:
-        """Keep the newest status of everything."""
+        """Store the newest status of each hardware id."""
         for status in message.status:
             self.statuses[status.hardware_id] = {
                 "level": status.level[0],
@@ -109,82 +109,82 @@ class Watcher:
             }
 
     def stopped_since(self, arm: str) -> float:
-        """Return since when a process that an arm's states come through is stopped, or 0."""
-        found = [self.processes.look(pid) for pid in self.sources.get(arm, [])]
-        return max(found, default=0.0)
+        """Return the Unix time [s] at which a process of ``sources`` was stopped, or 0."""
+        times = [self.processes.stopped_since(pid) for pid in self.sources.get(arm, [])]
+        return max(times, default=0.0)
 
-    # Requests, by name.
+    # Requests by name: do_NAME.
 
     def do_arms(self, topics: dict[str, str], sources: dict[str, list[int]]) -> None:
-        """Watch arms by their topics; what comes through stopped sources cannot be new."""
+        """Subscribe to arms. ``sources`` has the processes that each arm's states pass through."""
         for name, topic in topics.items():
             self.arms[name] = Arm(name, self)
-            self.node.create_subscription(JointState, topic, self.arms[name].take, 50)
+            self.node.create_subscription(JointState, topic, self.arms[name].receive, 50)
             space = topic.rpartition("/")[0]
             for kind, other in OTHERS.items():
-                take = Stamps(name, other, self).take
-                self.node.create_subscription(kind, f"{space}/{other}", take, NEWEST)
+                receive = Stamps(name, other, self).receive
+                self.node.create_subscription(kind, f"{space}/{other}", receive, NEWEST)
         self.sources = sources
 
     def do_come_through(self, sources: dict[str, list[int]]) -> None:
-        """Say anew through which processes states come."""
+        """Replace the processes that the states of arms pass through."""
         self.sources = sources
 
     def do_forget(self) -> None:
-        """Watch no arms any more: their node is gone."""
+        """Unsubscribe from the arms of a node that has ended."""
         for subscription in list(self.node.subscriptions):
             if subscription.msg_type is not DiagnosticArray:
                 self.node.destroy_subscription(subscription)
         self.arms, self.sources, self.statuses = {}, {}, {}
 
     def do_mark(self) -> None:
-        """Count motion from here."""
+        """Measure motion from the current joint positions on."""
         for arm in self.arms.values():
             arm.at_mark, arm.moved = list(arm.q), 0.0
 
     def do_moved(self) -> dict[str, float]:
-        """Return how far joints have been from the mark at most [rad], by arm."""
+        """Return the maximum distance of a joint from the mark, by arm [rad]."""
         return {name: arm.moved for name, arm in self.arms.items()}
 
     def do_seen(self) -> dict[str, Any]:
-        """Return how many states have come, and how old the oldest was on arrival [s]."""
+        """Return number and maximum age of the received states [s], by arm."""
         return {arm.name: [arm.messages, arm.oldest] for arm in self.arms.values()}
 
     def do_statuses(self) -> dict[str, dict[str, Any]]:
-        """Return what /diagnostics said last, by hardware."""
+        """Return the newest status in /diagnostics, by hardware id."""
         return self.statuses
 
     def do_processes(self) -> list[dict[str, Any]]:
-        """Return the processes of the campaign that run."""
+        """Return the running processes of the campaign."""
         return self.processes.running()
 
     def do_memory(self) -> list[str]:
-        """Return the files of shared memory that its processes have had and that are left."""
+        """Return the remaining files of shared memory that its processes mapped."""
         return sorted(name for name in self.processes.memory if (Path("/dev/shm") / name).exists())
 
     def do_breaches(self) -> list[str]:
-        """Return what was wrong since the last time; of each kind the first."""
-        found, self.breaches = list(self.breaches.values()), {}
-        return found
+        """Return the violations since the last request: the first of each rule, topic and arm."""
+        violations, self.breaches = list(self.breaches.values()), {}
+        return violations
 
 
 def main() -> int:
-    """Watch until standard input ends."""
+    """Serve requests until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("word")
-    with contextlib.suppress(OSError):  # else a busy machine makes it tell of the past
+    parser.add_argument("marker", help="NAME=VALUE in the environment of the processes")
+    with contextlib.suppress(OSError):  # real-time priority, so that stamps are checked in time
         policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
         os.sched_setscheduler(0, policy, os.sched_param(1))
-    watcher = Watcher(parser.parse_args().word)
+    watcher = Watcher(parser.parse_args().marker)
     selector = selectors.DefaultSelector()
     selector.register(sys.stdin, selectors.EVENT_READ)
     print(json.dumps("ready"), flush=True)
     due = 0.0
     while True:
-        watcher.executor.spin_once(timeout_sec=PAUSE)
-        if time.monotonic() > due:  # not between all messages: it must keep up with them
+        watcher.executor.spin_once(timeout_sec=PERIOD)
+        if time.monotonic() > due:  # a scan after each message would be too slow
             watcher.processes.scan()
-            due = time.monotonic() + PAUSE
+            due = time.monotonic() + PERIOD
         if not selector.select(0):
             continue
         line = sys.stdin.readline()

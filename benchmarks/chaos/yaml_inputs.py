@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cell files with something changed, for `multipanda check` and for the node itself."""
+"""Changed cell files for `multipanda check` and for the node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stage import HERE, ROOT, Program, Stage, wait
 
 FILES = [*sorted((ROOT / "config").glob("*.yaml")), HERE / "cell.yaml"]
 CHUNK = 200
-PER_FILE = 0.5  # longest time to check one, on a busy machine [s]
+TIMEOUT_PER_FILE = 0.5  # of the check on a busy machine [s]
 VALUES = st.one_of(
     NUMBERS, TEXTS, st.integers(), st.booleans(), st.none(), st.lists(NUMBERS, max_size=8),
     st.just({}), st.just([[1.0]]), st.just({"a": {"b": 1}}), st.integers(10**300, 10**320),
@@ -39,14 +39,14 @@ def _paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def change(text: str, places: list[float], value: Any, how: str) -> str:
-    """Return a cell file with some values replaced, left out or renamed."""
+def change(text: str, positions: list[float], value: Any, how: str) -> str:
+    """Return a cell file with some values replaced or removed, or keys renamed."""
     data = yaml.safe_load(text)
-    for place in places:
+    for position in positions:
         paths = _paths(data["/**"]["ros__parameters"])
         if not paths:
             break
-        path = paths[int(place * len(paths))]
+        path = paths[int(position * len(paths))]
         parent = data["/**"]["ros__parameters"]
         for key in path[:-1]:
             parent = parent[key]
@@ -59,43 +59,45 @@ def change(text: str, places: list[float], value: Any, how: str) -> str:
     return str(yaml.safe_dump(data, allow_unicode=True))
 
 
-def scramble(text: str, places: list[float], piece: str, how: str) -> str:
-    """Return a cell file with its text cut, doubled, or with something in between."""
-    for place in places:
-        at = int(place * len(text))
+def scramble(text: str, positions: list[float], piece: str, how: str) -> str:
+    """Return a cell file with text inserted, removed, repeated or replaced."""
+    for position in positions:
+        at = int(position * len(text))
         if how == "insert":
             text = text[:at] + piece + text[at:]
         elif how == "cut":
             text = text[:at] + text[at + 20 :]
         elif how == "double":
             lines = text.splitlines(keepends=True) or [""]
-            line = int(place * len(lines))
+            line = int(position * len(lines))
             text = "".join([*lines[:line], lines[line], *lines[line:]])
         else:
-            text = text[:at] + chr(33 + int(place * 1e6) % 94) + text[at + 1 :]
+            text = text[:at] + chr(33 + int(position * 1e6) % 94) + text[at + 1 :]
     return text
 
 
-PLACES = st.lists(st.floats(0.0, 0.999), min_size=1, max_size=3)
+POSITIONS = st.lists(st.floats(0.0, 0.999), min_size=1, max_size=3)
 TEXT = st.sampled_from([file.read_text(encoding="utf-8") for file in FILES])
 INPUTS = st.one_of(
-    st.builds(change, TEXT, PLACES, VALUES, st.sampled_from(["replace", "remove", "rename"])),
-    st.builds(change, TEXT, PLACES, VALUES, st.just("replace")),
-    st.builds(scramble, TEXT, PLACES, PIECES, st.sampled_from(["insert", "cut", "double", "x"])),
+    st.builds(change, TEXT, POSITIONS, VALUES, st.sampled_from(["replace", "remove", "rename"])),
+    st.builds(change, TEXT, POSITIONS, VALUES, st.just("replace")),
+    st.builds(
+        scramble, TEXT, POSITIONS, PIECES, st.sampled_from(["insert", "cut", "double", "x"])
+    ),
 )
 
 
 class CellFiles:
-    """Throw cell files at the command that checks them, and some at the node."""
+    """Changed cell files for `multipanda check`, and some of them for the node."""
 
     def __init__(self, stage: Stage, number: int) -> None:
         self.stage, self.ledger, self.number = stage, stage.ledger, number
-        self._dice = random.Random(number)
-        self.good: list[Path] = []
-        self.bad: list[Path] = []
+        self._rng = random.Random(number)
+        self.valid: list[Path] = []
+        self.invalid: list[Path] = []
 
     def check(self, count: int) -> None:
-        """Expect a line about every file, no trace, and an end in time."""
+        """Check that the command prints a line per file, no traceback, and ends in time."""
         kind = "cell files to `multipanda check`"
         for begin in range(0, count, CHUNK):
             self.number += 1
@@ -109,43 +111,49 @@ class CellFiles:
         self.stage.nothing_left(kind)
 
     def _check(self, kind: str, files: list[Path]) -> None:
-        begun = time.monotonic()
+        started = time.monotonic()
         program = Program(self.stage, "check", "multipanda_py.apps.cli", "check", *map(str, files))
-        limit = 20.0 + PER_FILE * len(files)
+        limit = 20.0 + TIMEOUT_PER_FILE * len(files)
         code = program.ended(limit)
         self.ledger.expect(code in (0, 1), kind, f"exit code {code} after {limit:g} s: "
                            f"{program.log[-800:]}")  # fmt: skip
-        self.ledger.times["check of a cell file"].append((time.monotonic() - begun) / len(files))
+        self.ledger.times["check of a cell file"].append((time.monotonic() - started) / len(files))
         log = program.log
-        good = [file for file in files if f"{file}: ok" in log]
-        bad = [file for file in files if file not in good]
-        unsaid = [file for file in bad if not re.search(rf"^{re.escape(str(file))}", log, re.M)]
-        for file in unsaid:
-            self.ledger.fail(kind, f"nothing is said of {file.read_text('utf-8', 'replace')}")
-        self.ledger.throw(kind, len(files), len(bad))
-        self.good += good
-        self.bad += bad
+        valid = [file for file in files if f"{file}: ok" in log]
+        invalid = [file for file in files if file not in valid]
+        missing = [
+            file for file in invalid if not re.search(rf"^{re.escape(str(file))}", log, re.M)
+        ]
+        for file in missing:
+            self.ledger.fail(kind, f"no line for {file.read_text('utf-8', 'replace')}")
+        self.ledger.count(kind, len(files), len(invalid))
+        self.valid += valid
+        self.invalid += invalid
         self.stage.judge(kind, program)
 
     def start(self, count: int) -> None:
-        """Expect of the node what the command says: it starts, or names what is wrong."""
-        for files, starts in ((self.good, True), (self.bad, False)):
-            for file in self._dice.sample(files, min(len(files), count // 2)):
+        """Check that the node starts with valid files and reports errors in invalid ones."""
+        for files, starts in ((self.valid, True), (self.invalid, False)):
+            for file in self._rng.sample(files, min(len(files), count // 2)):
                 self._start(file, starts)
 
     def _start(self, file: Path, starts: bool) -> None:
         kind = "cell files to the node"
         if starts and "franka" in file.read_text(encoding="utf-8", errors="replace"):
-            return  # there are no such robots
-        self.ledger.throw(kind, 1, not starts)
+            return  # no such robots exist
+        self.ledger.count(kind, 1, not starts)
         node = self.stage.node(file, "realtime.priority:=0")
         wait(lambda: "is active" in node.log or not node.runs, 40.0)
         active = "is active" in node.log
         node.send(2)
         code = node.ended()
         text = file.read_text(encoding="utf-8", errors="replace")
-        shown = active if starts else "FATAL" in node.log and code == 1
-        self.ledger.expect(shown, kind, f"checked as {'good' if starts else 'bad'}, code {code}: "
-                           f"{node.log[-600:]}\n{text}")  # fmt: skip
+        as_expected = active if starts else "FATAL" in node.log and code == 1
+        checked = "valid" if starts else "invalid"
+        self.ledger.expect(
+            as_expected,
+            kind,
+            f"checked as {checked}, code {code}: {node.log[-600:]}\n{text}",
+        )
         self.stage.nothing_left(kind)
         self.stage.judge(kind, node)

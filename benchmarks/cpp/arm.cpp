@@ -24,10 +24,10 @@ void Arm::set_state(const Record& record, const std::string& name) {
 
 void Arm::update() {
   dynamics.update(q, dq);
-  Matrix3 turn;
-  dynamics.placement(7, turn, position);
-  position += turn * tool_position_;
-  rotation = turn * tool_rotation_;
+  Matrix3 joint_rotation;
+  dynamics.placement(7, joint_rotation, position);
+  position += joint_rotation * tool_position_;
+  rotation = joint_rotation * tool_rotation_;
   jacobian = dynamics.columns;
   for (int j = 0; j < 7; ++j)
     jacobian.col(j).head<3>() += Vector3(jacobian.col(j).tail<3>()).cross(position);
@@ -39,8 +39,9 @@ void Arm::update() {
   minv_jt = Eigen::LLT<Matrix7>(dynamics.mass).solve(jacobian.transpose());
   inertia_inv.noalias() = jacobian * minv_jt;
   inertia = Eigen::LLT<Matrix6>(inertia_inv).solve(Matrix6::Identity());
-  // Far from singular postures no eigenvalues are needed.
+  // The norm bounds the smallest eigenvalue of inertia_inv, which takes longer to compute.
   if (inertia.squaredNorm() < 1.0 / (kThreshold * kThreshold)) return;
   const Eigen::SelfAdjointEigenSolver<Matrix6> eigen(inertia_inv, Eigen::EigenvaluesOnly);
-  if (eigen.eigenvalues()[0] < kThreshold) throw std::runtime_error("nearly singular posture");
+  if (eigen.eigenvalues()[0] < kThreshold)
+    throw std::runtime_error("nearly singular configuration");
 }

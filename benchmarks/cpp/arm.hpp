@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of one arm and its task space: multipanda_py/robots/dynamics/{arm_dynamics,task_inertia}.
+// State and task-space model of one arm, as in multipanda_py/robots/dynamics/arm_dynamics.py and
+// task_inertia.py.
 #pragma once
 #include "dynamics.hpp"
 
@@ -9,12 +10,12 @@ class Arm {
 
   void set_state(const Record& record, const std::string& name);
 
-  // All below from q, dq and tau_ext; throws where the posture is nearly singular.
+  // Compute the model from q, dq and tau_ext. Throws if the configuration is nearly singular.
   void update();
 
   Dynamics dynamics;
   Vector7 q, dq, tau_ext;
-  Vector3 position;  // of the tool in the base
+  Vector3 position;  // Pose of the tool in the base frame.
   Matrix3 rotation;
   Matrix67 jacobian;
   Matrix6 gram;  // J J^T
@@ -26,6 +27,6 @@ class Arm {
   Vector3 base_position;
 
  private:
-  Matrix3 tool_rotation_;  // in the last joint
+  Matrix3 tool_rotation_;  // Pose of the tool in the frame of the last joint.
   Vector3 tool_position_;
 };

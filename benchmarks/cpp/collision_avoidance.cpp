@@ -15,23 +15,24 @@ constexpr double kMaxForce = 2000.0, kSoft = 1e-4;
 constexpr int kSweeps = 20;
 enum Kind { kCapsule = 0, kSphere = 1, kHalfspace = 2 };
 
-// The share of gains with which no motion exceeds a rate, by Gershgorin's theorem.
-double share_within(const Eigen::VectorXd& gains, const Eigen::MatrixXd& responses, double most) {
+// Scale of gains with which no mode exceeds a rate, by Gershgorin's theorem.
+double scale_within(const Eigen::VectorXd& gains, const Eigen::MatrixXd& responses,
+                    double max_rate) {
   const Eigen::VectorXd root = gains.cwiseSqrt();
   const double fastest = root.cwiseProduct(responses.cwiseAbs() * root).maxCoeff();
-  return fastest > most ? most / fastest : 1.0;
+  return fastest > max_rate ? max_rate / fastest : 1.0;
 }
 
-// Projected Gauss-Seidel: the smallest forces that give every pair the acceleration it needs.
-Eigen::VectorXd settle(Eigen::VectorXd missing, const Eigen::MatrixXd& coupling) {
+// Projected Gauss-Seidel: minimum forces that give every pair its required acceleration.
+Eigen::VectorXd min_forces(Eigen::VectorXd missing, const Eigen::MatrixXd& coupling) {
   Eigen::VectorXd forces = Eigen::VectorXd::Zero(missing.size());
   if (missing.maxCoeff() <= 0.0) return forces;
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     double largest = 0.0;
     for (int row = 0; row < missing.size(); ++row) {
       if (missing[row] <= 0.0 && forces[row] == 0.0) continue;
-      const double wanted = forces[row] + missing[row] / (coupling(row, row) + kSoft);
-      const double change = std::min(std::max(wanted, 0.0), kMaxForce) - forces[row];
+      const double unclamped = forces[row] + missing[row] / (coupling(row, row) + kSoft);
+      const double change = std::min(std::max(unclamped, 0.0), kMaxForce) - forces[row];
       forces[row] += change;
       missing -= coupling.row(row).transpose() * change;
       largest = std::max(largest, std::abs(change));
@@ -43,7 +44,7 @@ Eigen::VectorXd settle(Eigen::VectorXd missing, const Eigen::MatrixXd& coupling)
 }  // namespace
 
 struct CollisionAvoidance::Solid {
-  int arm, joint;  // arm 2 is the world
+  int arm, joint;  // Arm 2 is the world.
   Matrix3 rotation;
   Vector3 position;
   std::shared_ptr<coal::ShapeBase> shape;
@@ -59,9 +60,9 @@ CollisionAvoidance::CollisionAvoidance(const Record& record, const std::string& 
       weights_(record.get<7>(name + ".weights")) {
   const std::size_t count = record.numbers(name + ".solids").size() / 17;
   for (std::size_t i = 0; i < count; ++i) {
-    // arm, joint, kind, radius or height, length, placement (3, 4)
+    // Arm, joint, kind, radius or height, length, placement (3, 4).
     const auto solid = record.get<17>(name + ".solids", i);
-    const Eigen::Matrix<double, 3, 4> place =
+    const Eigen::Matrix<double, 3, 4> placement =
         Eigen::Map<const Eigen::Matrix<double, 3, 4, Eigen::RowMajor>>(&solid[5]);
     std::shared_ptr<coal::ShapeBase> shape;
     const int kind = static_cast<int>(solid[2]);
@@ -69,8 +70,8 @@ CollisionAvoidance::CollisionAvoidance(const Record& record, const std::string& 
     if (kind == kSphere) shape = std::make_shared<coal::Sphere>(solid[3]);
     if (kind == kHalfspace)
       shape = std::make_shared<coal::Halfspace>(coal::Vec3s(Vector3::UnitZ()), solid[3]);
-    solids_.push_back({static_cast<int>(solid[0]), static_cast<int>(solid[1]), place.leftCols<3>(),
-                       place.col(3), shape});
+    solids_.push_back({static_cast<int>(solid[0]), static_cast<int>(solid[1]),
+                       placement.leftCols<3>(), placement.col(3), shape});
   }
   const auto& pairs = record.numbers(name + ".pairs");
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
@@ -89,20 +90,20 @@ void CollisionAvoidance::add(const Arm& own, const Arm& other, Vector7& tau) {
   Vector14 now, speeds;
   now << own.q, other.q;
   speeds << own.dq, other.dq;
-  // No two bodies can have come nearer than this since the last look.
+  // Lower bound of all distances, from the last minimum and the motion since then.
   Vector14 weights;
   weights << weights_, weights_;
-  const double left = clear_ - weights.dot((now - before_).cwiseAbs());
+  const double clearance = min_distance_ - weights.dot((now - last_q_).cwiseAbs());
   const double speed = weights.dot(speeds.cwiseAbs());
-  if (left >= distance_ && left >= reach(speed)) return;
-  before_ = now;
-  const auto pairs = look(arms);
-  if (!pairs.empty()) act(pairs, arms, tau);
+  if (clearance >= distance_ && clearance >= reach(speed)) return;
+  last_q_ = now;
+  const auto pairs = find_near(arms);
+  if (!pairs.empty()) add_forces(pairs, arms, tau);
 }
 
-std::vector<CollisionAvoidance::Near> CollisionAvoidance::look(
+std::vector<CollisionAvoidance::Near> CollisionAvoidance::find_near(
     const std::array<const Arm*, 2>& arms) {
-  std::array<Matrix67, 2> columns;  // of the joints' twists at the world's origin
+  std::array<Matrix67, 2> columns;  // Twists of the joints at the origin of the world.
   std::array<std::array<Vector6, 8>, 2> twists;
   for (int a = 0; a < 2; ++a) {
     columns[a] = arms[a]->dynamics.columns;
@@ -113,28 +114,28 @@ std::vector<CollisionAvoidance::Near> CollisionAvoidance::look(
       twists[a][j + 1] = twists[a][j] + columns[a].col(j) * arms[a]->dq[j];
     }
   }
-  std::vector<coal::Transform3s> places;
+  std::vector<coal::Transform3s> placements;
   for (const auto& solid : solids_) {
-    if (solid.joint == 0) {  // what is fixed is placed in the world
-      places.emplace_back(solid.rotation, solid.position);
+    if (solid.joint == 0) {  // Fixed bodies have poses in the world.
+      placements.emplace_back(solid.rotation, solid.position);
       continue;
     }
     Matrix3 rotation;
     Vector3 position;
     arms[solid.arm]->dynamics.placement(solid.joint, rotation, position);
-    places.emplace_back(
+    placements.emplace_back(
         Matrix3(rotation * solid.rotation),
         Vector3(arms[solid.arm]->base_position + position + rotation * solid.position));
   }
   std::vector<Near> near;
-  clear_ = std::numeric_limits<double>::infinity();
+  min_distance_ = std::numeric_limits<double>::infinity();
   const coal::DistanceRequest request(true, true);
   for (const auto& [first, second] : pairs_) {
     coal::DistanceResult result;
     const Solid &a = solids_[first], &b = solids_[second];
-    const double distance = coal::distance(a.shape.get(), places[first], b.shape.get(),
-                                           places[second], request, result);
-    clear_ = std::min(clear_, distance);
+    const double distance = coal::distance(a.shape.get(), placements[first], b.shape.get(),
+                                           placements[second], request, result);
+    min_distance_ = std::min(min_distance_, distance);
     if (distance >= kFarthest) continue;
     Vector6 wrench;
     const Vector3 normal = result.normal, point = result.nearest_points[0];
@@ -153,7 +154,7 @@ std::vector<CollisionAvoidance::Near> CollisionAvoidance::look(
   return near;
 }
 
-void CollisionAvoidance::act(const std::vector<Near>& pairs,
+void CollisionAvoidance::add_forces(const std::vector<Near>& pairs,
                              const std::array<const Arm*, 2>& arms, Vector7& tau) {
   const int n = static_cast<int>(pairs.size());
   const Eigen::LLT<Matrix7> own(arms[0]->dynamics.mass), other(arms[1]->dynamics.mass);
@@ -164,17 +165,18 @@ void CollisionAvoidance::act(const std::vector<Near>& pairs,
     responses.row(row).head<7>() = own.solve(gradient.head<7>());
     responses.row(row).tail<7>() = other.solve(gradient.tail<7>());
   }
-  const Eigen::VectorXd pushes = push_apart(pairs, gradients * responses.transpose());
-  const auto mine = gradients.leftCols<7>();
+  const Eigen::VectorXd repulsion = push_apart(pairs, gradients * responses.transpose());
+  const auto own_gradients = gradients.leftCols<7>();
   if (bandwidth_ > 0.0) {
     tau = tau.cwiseMin(arms[0]->torque_limit).cwiseMax(-arms[0]->torque_limit);
     const Vector7 acceleration = own.solve(tau - arms[0]->dynamics.coriolis);
-    Eigen::VectorXd missing = -(mine * acceleration);
+    Eigen::VectorXd missing = -(own_gradients * acceleration);
     for (int row = 0; row < n; ++row)
       missing[row] += required(pairs[row].distance, -pairs[row].rate, stop_);
-    tau += mine.transpose() * settle(missing, mine * responses.leftCols<7>().transpose());
+    tau += own_gradients.transpose() *
+           min_forces(missing, own_gradients * responses.leftCols<7>().transpose());
   }
-  tau += mine.transpose() * pushes;
+  tau += own_gradients.transpose() * repulsion;
 }
 
 Eigen::VectorXd CollisionAvoidance::push_apart(const std::vector<Near>& pairs,
@@ -190,31 +192,31 @@ Eigen::VectorXd CollisionAvoidance::push_apart(const std::vector<Near>& pairs,
   const Eigen::ArrayXd stiffest = kSpringRate / inverse;
   const Eigen::ArrayXd soft = depths.min(0.5 * stiffest / slope_);
   const Eigen::ArrayXd forces = slope_ * soft * soft + stiffest * (depths - soft);
-  Eigen::ArrayXd shares(n);
+  Eigen::ArrayXd scales(n);
   for (int j = 0; j < n; ++j) {
     double sum = 0.0;
     for (int k = 0; k < n; ++k) {
-      const double like = j == k ? 1.0 : std::max(coupling(j, k), 0.0) /
+      const double similarity = j == k ? 1.0 : std::max(coupling(j, k), 0.0) /
                                              std::sqrt(inverse[j] * inverse[k]);
-      sum += like * std::min(1.0, forces[k] / std::max(forces[j], kTiny));
+      sum += similarity * std::min(1.0, forces[k] / std::max(forces[j], kTiny));
     }
-    shares[j] = 1.0 / std::max(sum, 1.0);
+    scales[j] = 1.0 / std::max(sum, 1.0);
   }
   const Eigen::ArrayXd stiffnesses = 2.0 * slope_ * soft;
-  shares *= share_within((shares * stiffnesses).matrix(), coupling, kSpringRate);
-  Eigen::ArrayXd dampings = shares * (2.0 * ratio_ * (stiffnesses / inverse).sqrt());
-  dampings *= share_within(dampings.matrix(), coupling, kDamperRate);
-  return (shares * forces - dampings * rates).max(0.0).matrix();
+  scales *= scale_within((scales * stiffnesses).matrix(), coupling, kSpringRate);
+  Eigen::ArrayXd dampings = scales * (2.0 * ratio_ * (stiffnesses / inverse).sqrt());
+  dampings *= scale_within(dampings.matrix(), coupling, kDamperRate);
+  return (scales * forces - dampings * rates).max(0.0).matrix();
 }
 
-// The least acceleration of a distance at a speed of approach.
+// Minimum acceleration of a distance at an approach speed.
 double CollisionAvoidance::required(double distance, double speed, double stop) const {
   const double a = deceleration_, p = bandwidth_, h = distance - stop;
-  double most = p * std::max(h, kDeepest), slope = p;
+  double max_speed = p * std::max(h, kDeepest), slope = p;
   if (h >= 0.0) {
     const double root = std::sqrt(1.0 + 2.0 * p * p * h / a);
-    most = a / p * (root - 1.0);
+    max_speed = a / p * (root - 1.0);
     slope = p / root;
   }
-  return slope * speed + p * (speed - most);
+  return slope * speed + p * (speed - max_speed);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pinocchio computes for one arm of seven joints about their z axes.
+// Dynamics of an arm with seven revolute joints about z, computed by pinocchio.
 #pragma once
 #include <memory>
 
@@ -14,8 +14,9 @@ class Dynamics {
 
   Matrix7 mass;
   Vector7 coriolis;
-  Matrix67 columns;  // twists of the joints at the origin of the base
-  void placement(int joint, Matrix3& rotation, Vector3& position) const;  // in the base; from 1
+  Matrix67 columns;  // Jacobian of the last link at the origin of the base frame.
+  // Get the pose of a joint frame, counted from 1, in the base frame.
+  void placement(int joint, Matrix3& rotation, Vector3& position) const;
 
  private:
   struct Pinocchio;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terms beside the laws: multipanda_py/controllets/features/{nullspace,manipulability}.
+// Features nullspace and manipulability, as in multipanda_py/controllets/features/nullspace.py and
+// singularity.py.
 #pragma once
 #include "arm.hpp"
 
-// The dynamically consistent projector, I - J^T Lambda J M^-1.
+// Project torques into the nullspace with I - J^T Lambda J M^-1.
 inline Vector7 in_nullspace(const Arm& arm, const Vector7& tau) {
   const Vector6 wrench = arm.inertia * (arm.minv_jt.transpose() * tau);
   return tau - arm.jacobian.transpose() * wrench;
@@ -14,15 +15,16 @@ class Nullspace {
   Nullspace(const Record& record, const std::string& name)
       : stiffness_(record.get<7>(name + ".stiffness")),
         damping_(record.get<7>(name + ".damping")),
-        most_(record.get<7>(name + ".max_torque")) {}
+        max_torque_(record.get<7>(name + ".max_torque")) {}
 
-  Vector7 torque(const Arm& arm, const Vector7& posture) const {
-    const Vector7 pull = stiffness_.cwiseProduct(posture - arm.q) - damping_.cwiseProduct(arm.dq);
-    return in_nullspace(arm, pull.cwiseMin(most_).cwiseMax(-most_));
+  Vector7 torque(const Arm& arm, const Vector7& configuration) const {
+    const Vector7 spring =
+        stiffness_.cwiseProduct(configuration - arm.q) - damping_.cwiseProduct(arm.dq);
+    return in_nullspace(arm, spring.cwiseMin(max_torque_).cwiseMax(-max_torque_));
   }
 
  private:
-  Vector7 stiffness_, damping_, most_;
+  Vector7 stiffness_, damping_, max_torque_;
 };
 
 class Manipulability {
@@ -30,7 +32,7 @@ class Manipulability {
   Manipulability(const Record& record, const std::string& name)
       : gain_(record.number(name + ".gain")), threshold_(record.number(name + ".threshold")) {}
 
-  // -dV/dq of V = k (m - m0)^2, with the kinematic Hessian written out.
+  // Compute -dV/dq of V = k (m - m0)^2 with the kinematic Hessian.
   Vector7 torque(const Arm& arm) const {
     const Eigen::LDLT<Matrix6> gram(arm.gram);
     const double squared = gram.vectorD().prod();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law force_impedance while no force is asked for: a spring and a damper with the books of
-// both tanks. multipanda_py/control/{force_impedance_arm,energy_tank}.
+// Controllet force_impedance without a target force: a spring, a damper and the balances of both
+// energy tanks, as in multipanda_py/control/force/force_impedance.py and energy_tank.py.
 #pragma once
 #include "impedance.hpp"
 
@@ -17,12 +17,12 @@ struct EnergyTank {
     return receive(0.0, held);
   }
 
-  // Take energy in, up to the limit; return what overflows.
-  double receive(double income, double held) {
-    energy += income;
-    const double over = std::max(0.0, energy - held - limit);
-    energy -= over;
-    return over;
+  // Add energy up to the capacity, and return the overflow.
+  double receive(double added, double held) {
+    energy += added;
+    const double overflow = std::max(0.0, energy - held - limit);
+    energy -= overflow;
+    return overflow;
   }
 
   double missing() const { return granted - energy; }
@@ -48,40 +48,42 @@ class ForceImpedance {
   Vector7 torque(const Arm& arm, const Vector3& position, const Matrix3& rotation) {
     settle(arm.dq);
     spring_.measure(arm, position, rotation);
-    const double stored = 0.5 * spring_.error.dot(spring_.pull);
+    const double stored = 0.5 * spring_.error.dot(spring_.spring_wrench);
     Eigen::Matrix<double, 3, 6> wrenches = Eigen::Matrix<double, 3, 6>::Zero();
-    Vector6 pull = soften(stored, spring_.pull.dot(arm.twist)) * spring_.pull;
-    Vector6 brake = spring_.brake;
-    pull *= bearable_share(pull, arm);
-    const double used = SpeedMargin::used(arm);
-    if (used > SpeedMargin::kFast) {
-      pull *= SpeedMargin::spring(used);
-      brake *= SpeedMargin::damper(used, spring_.ratio, spring_.kept());
+    Vector6 spring_wrench =
+        soften(stored, spring_.spring_wrench.dot(arm.twist)) * spring_.spring_wrench;
+    Vector6 damper_wrench = spring_.damper_wrench;
+    spring_wrench *= torque_limit_scale(spring_wrench, arm);
+    const double limit_fraction = VelocityLimitScaling::limit_fraction(arm);
+    if (limit_fraction > VelocityLimitScaling::kDampingStart) {
+      spring_wrench *= VelocityLimitScaling::spring(limit_fraction);
+      damper_wrench *= VelocityLimitScaling::damper(limit_fraction, spring_.ratio,
+                                                    spring_.stiffness_scale());
     }
-    wrenches.row(0) = pull;
-    wrenches.row(1) = brake;
+    wrenches.row(0) = spring_wrench;
+    wrenches.row(1) = damper_wrench;
     torques_.noalias() = wrenches * arm.jacobian;
     return torques_.colwise().sum();
   }
 
  private:
-  // Book what spring, damper and force did in the last cycle.
+  // Subtract the work of spring, damper and force controller in the last cycle from the tanks.
   void settle(const Vector7& dq) {
     const Vector3 works = 0.5 * period_ * (torques_ * (dq_ + dq));
     dq_ = dq;
-    const double over = impedance_.settle(works[0], held_, period_) +
+    const double overflow = impedance_.settle(works[0], held_, period_) +
                         force_.settle(works[2], 0.0, period_) - works[1];
     if (force_.missing() > impedance_.missing()) {
-      impedance_.receive(force_.receive(over, 0.0), held_);
+      impedance_.receive(force_.receive(overflow, 0.0), held_);
     } else {
-      force_.receive(impedance_.receive(over, held_), 0.0);
+      force_.receive(impedance_.receive(overflow, held_), 0.0);
     }
   }
 
   double soften(double stored, double power) {
-    const double wanted = std::max(stored, 2.0 * period_ * power);
+    const double required = std::max(stored, 2.0 * period_ * power);
     const double usable = std::max(0.0, impedance_.energy - 1e-3);
-    const double scale = wanted <= usable ? 1.0 : usable / wanted;
+    const double scale = required <= usable ? 1.0 : usable / required;
     held_ = scale * stored;
     return scale;
   }

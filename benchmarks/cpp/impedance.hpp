@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Springs and dampers at the tool: multipanda_py/control/{pose_error,modal_damping,
-// cartesian_spring,bearable_share,speed_margin}. Diagonal gains, one damping ratio for all axes.
+// Springs and dampers at the tool, as in multipanda_py/control/impedance/{pose_error,modal_damping,
+// cartesian_spring,limit_scaling}.py. Gains are diagonal, with one damping ratio for all axes.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -15,16 +15,16 @@ inline Vector3 log3(const Matrix3& rotation) {
   return angle < 1e-8 ? 0.5 * twice : angle / (2.0 * std::sin(angle)) * twice;
 }
 
-inline Matrix3 exp3(const Vector3& turn) {
-  const double angle = turn.norm();
+inline Matrix3 exp3(const Vector3& rotation_vector) {
+  const double angle = rotation_vector.norm();
   if (angle < 1e-12) return Matrix3::Identity();
-  return Eigen::AngleAxisd(angle, turn / angle).toRotationMatrix();
+  return Eigen::AngleAxisd(angle, rotation_vector / angle).toRotationMatrix();
 }
 
 inline Vector6 pose_error(const Vector3& position, const Matrix3& rotation,
-                          const Vector3& wanted_position, const Matrix3& wanted_rotation) {
+                          const Vector3& target_position, const Matrix3& target_rotation) {
   Vector6 error;
-  error << wanted_position - position, log3(wanted_rotation * rotation.transpose());
+  error << target_position - position, log3(target_rotation * rotation.transpose());
   return error;
 }
 
@@ -36,25 +36,25 @@ class ModalDamping {
         pairs_(axes_ * axes_.transpose()),
         ratio_(ratio),
         limit_(0.25 * bandwidth * bandwidth),
-        free_(limit_ * std::pow(std::min(1.0, ratio), 2)) {}
+        unreduced_(limit_ * std::pow(std::min(1.0, ratio), 2)) {}
 
   void design(const Matrix6& inertia_inv) {
     const Matrix6 normal = inertia_inv.cwiseProduct(pairs_) + kRegular * Matrix6::Identity();
     eigen_.compute(normal);
-    kept = 1.0;
-    if (eigen_.eigenvalues()[5] <= free_) {
+    stiffness_scale = 1.0;
+    if (eigen_.eigenvalues()[5] <= unreduced_) {
       core_ = eigen_.operatorInverseSqrt();
       return;
     }
     const Vector6 w = eigen_.eigenvalues().cwiseMax(kRegular);
     const Matrix6& v = eigen_.eigenvectors();
-    const Vector6 slowed = w.cwiseMin(limit_).cwiseSqrt().cwiseQuotient(w);
-    core_ = v * slowed.asDiagonal() * v.transpose();
-    const Vector6 keep = (limit_ * ratio_ * ratio_ * w.cwiseInverse()).cwiseMin(1.0);
-    kept = keep[5];
-    if (kept < 1.0) {
+    const Vector6 limited = w.cwiseMin(limit_).cwiseSqrt().cwiseQuotient(w);
+    core_ = v * limited.asDiagonal() * v.transpose();
+    const Vector6 scales = (limit_ * ratio_ * ratio_ * w.cwiseInverse()).cwiseMin(1.0);
+    stiffness_scale = scales[5];
+    if (stiffness_scale < 1.0) {
       const Matrix6 scaled = half_.asDiagonal() * v;
-      stiffness = scaled * keep.asDiagonal() * scaled.transpose();
+      stiffness = scaled * scales.asDiagonal() * scaled.transpose();
     }
   }
 
@@ -62,45 +62,48 @@ class ModalDamping {
     return 2.0 * axes_.cwiseProduct(core_ * axes_.cwiseProduct(rate));
   }
 
-  double kept = 1.0;
-  Matrix6 stiffness;  // only if less than all is kept
+  double stiffness_scale = 1.0;
+  Matrix6 stiffness;  // Reduced stiffness, computed only if stiffness_scale < 1.
 
  private:
   static constexpr double kRegular = 1e-8;
   Vector6 half_, axes_;
   Matrix6 pairs_, core_;
-  double ratio_, limit_, free_;
+  double ratio_, limit_, unreduced_;
   Eigen::SelfAdjointEigenSolver<Matrix6> eigen_;
 };
 
-// K' e where the posture leaves less than K, else K e.
-inline Vector6 pull_of(const ModalDamping& modal, const Vector6& stiffness, const Vector6& error) {
-  return modal.kept == 1.0 ? stiffness.cwiseProduct(error) : Vector6(modal.stiffness * error);
+// Compute K' e if the bandwidth limit reduces the stiffness, else K e.
+inline Vector6 spring_wrench_of(const ModalDamping& modal, const Vector6& stiffness,
+                                const Vector6& error) {
+  return modal.stiffness_scale == 1.0 ? stiffness.cwiseProduct(error)
+                                      : Vector6(modal.stiffness * error);
 }
 
-// The share of a wrench that leaves every joint below its torque limit.
-inline double bearable_share(const Vector6& pull, const Arm& arm) {
-  if (pull.squaredNorm() <= 25.0) return 1.0;
-  const Vector7 load = arm.jacobian.transpose() * pull;
+// Scale of a wrench that keeps every joint within its torque limit.
+inline double torque_limit_scale(const Vector6& wrench, const Arm& arm) {
+  if (wrench.squaredNorm() <= 25.0) return 1.0;
+  const Vector7 load = arm.jacobian.transpose() * wrench;
   const double hardest = load.cwiseQuotient(0.9 * arm.torque_limit).cwiseAbs().maxCoeff();
   return 1.0 / std::max(hardest, 1.0);
 }
 
-// What fast joints leave of a spring, and how much harder its damper becomes.
-struct SpeedMargin {
-  static constexpr double kFast = 0.35, kFastest = 0.65, kFading = 0.72;
+// Scaling of spring and damper near joint speed limits.
+struct VelocityLimitScaling {
+  static constexpr double kDampingStart = 0.35, kDampingFull = 0.65, kSpringFadeStart = 0.72;
 
-  static double used(const Arm& arm) {
-    const double slow = kFast * arm.velocity_limit.minCoeff();
+  static double limit_fraction(const Arm& arm) {
+    const double slow = kDampingStart * arm.velocity_limit.minCoeff();
     if (arm.dq.squaredNorm() <= slow * slow) return 0.0;
     return arm.dq.cwiseQuotient(arm.velocity_limit).cwiseAbs().maxCoeff();
   }
-  static double spring(double used) {
-    return std::clamp((1.0 - used) / (1.0 - kFading), 0.0, 1.0);
+  static double spring(double limit_fraction) {
+    return std::clamp((1.0 - limit_fraction) / (1.0 - kSpringFadeStart), 0.0, 1.0);
   }
-  static double damper(double used, double ratio, double kept) {
-    const double missing = std::max(0.0, std::sqrt(kept) / std::max(ratio, 0.3) - 1.0);
-    return 1.0 + missing * std::clamp((used - kFast) / (kFastest - kFast), 0.0, 1.0);
+  static double damper(double limit_fraction, double ratio, double stiffness_scale) {
+    const double missing = std::max(0.0, std::sqrt(stiffness_scale) / std::max(ratio, 0.3) - 1.0);
+    return 1.0 + missing * std::clamp((limit_fraction - kDampingStart) /
+                                          (kDampingFull - kDampingStart), 0.0, 1.0);
   }
 };
 
@@ -116,13 +119,13 @@ class CartesianSpring {
     error = pose_error(arm.position, arm.rotation, position, rotation)
                 .cwiseMin(clip_).cwiseMax(-clip_);
     modal_.design(arm.inertia_inv);
-    pull = pull_of(modal_, stiffness_, error);
-    brake = -modal_.apply(arm.twist);
+    spring_wrench = spring_wrench_of(modal_, stiffness_, error);
+    damper_wrench = -modal_.apply(arm.twist);
   }
 
-  double kept() const { return modal_.kept; }
+  double stiffness_scale() const { return modal_.stiffness_scale; }
 
-  Vector6 error, pull, brake;
+  Vector6 error, spring_wrench, damper_wrench;
   double ratio;
 
  private:
@@ -130,20 +133,22 @@ class CartesianSpring {
   ModalDamping modal_;
 };
 
-// The law cartesian_impedance.
+// Controllet cartesian_impedance.
 class CartesianImpedance {
  public:
   CartesianImpedance(const Record& record, const std::string& name) : spring_(record, name) {}
 
   Vector7 torque(const Arm& arm, const Vector3& position, const Matrix3& rotation) {
     spring_.measure(arm, position, rotation);
-    Vector6 pull = bearable_share(spring_.pull, arm) * spring_.pull, brake = spring_.brake;
-    const double used = SpeedMargin::used(arm);
-    if (used > SpeedMargin::kFast) {
-      pull *= SpeedMargin::spring(used);
-      brake *= SpeedMargin::damper(used, spring_.ratio, spring_.kept());
+    Vector6 spring_wrench = torque_limit_scale(spring_.spring_wrench, arm) * spring_.spring_wrench,
+            damper_wrench = spring_.damper_wrench;
+    const double limit_fraction = VelocityLimitScaling::limit_fraction(arm);
+    if (limit_fraction > VelocityLimitScaling::kDampingStart) {
+      spring_wrench *= VelocityLimitScaling::spring(limit_fraction);
+      damper_wrench *= VelocityLimitScaling::damper(limit_fraction, spring_.ratio,
+                                                    spring_.stiffness_scale());
     }
-    return arm.jacobian.transpose() * (pull + brake);
+    return arm.jacobian.transpose() * (spring_wrench + damper_wrench);
   }
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cycle of two arms under the laws of one condition, to be checked and timed by run.py.
+// Cycle of two arms with the controllets of one condition, checked and timed by run.py.
 //
 // usage: reference SCENARIO CPU, then lines on standard input:
-//   check CONDITION CASE      prints 14 torques [Nm]
-//   time CONDITION CYCLES     prints the time of every cycle [ns]
+//   check CONDITION CASE      print 14 torques [Nm]
+//   time CONDITION CYCLES     print the time of every cycle [ns]
 #include <sched.h>
 
 #include <chrono>
@@ -20,27 +20,27 @@ namespace {
 
 using Torques = std::array<Vector7, 2>;
 
-// Both arms, their laws and features, as the scenario has them for one condition.
+// Arms, controllets and features of one condition of the scenario.
 class Cycle {
  public:
   Cycle(const Record& record, const std::string& condition)
       : record_(record),
         name_(condition),
-        law_(record.has(name_ + ".coupled_impedance.stiffness") ? kCoupled
+        kind_(record.has(name_ + ".coupled_impedance.stiffness") ? kCoupled
              : record.has(name_ + ".force_impedance.stiffness") ? kForce
                                                                 : kCartesian),
         left_(record, "left"),
         right_(record, "right"),
         nullspace_(record, name_ + ".nullspace") {
-    if (law_ == kCoupled) {
+    if (kind_ == kCoupled) {
       coupled_ = std::make_unique<CoupledImpedance>(record, name_ + ".coupled_impedance");
     }
     for (int i = 0; i < 2; ++i) {
-      if (law_ == kForce) force_.emplace_back(record, name_ + ".force_impedance");
-      if (law_ == kCartesian) cartesian_.emplace_back(record, name_ + ".cartesian_impedance");
+      if (kind_ == kForce) force_.emplace_back(record, name_ + ".force_impedance");
+      if (kind_ == kCartesian) cartesian_.emplace_back(record, name_ + ".cartesian_impedance");
     }
     if (record.has(name_ + ".manipulability.gain"))
-      uphill_ = std::make_unique<Manipulability>(record, name_ + ".manipulability");
+      manipulability_ = std::make_unique<Manipulability>(record, name_ + ".manipulability");
     for (const char* side : {".left", ".right"}) {
       const std::string avoidance = name_ + side + ".collision_avoidance";
       if (record.has(avoidance + ".distance"))
@@ -53,18 +53,18 @@ class Cycle {
     const std::array<std::string, 2> sides{at + "left", at + "right"};
     for (int i = 0; i < 2; ++i) {
       arms_[i]->set_state(record_, sides[i]);
-      posture_[i] = record_.get<7>(sides[i] + ".posture");
-      if (law_ != kCoupled) {
+      nullspace_configuration_[i] = record_.get<7>(sides[i] + ".nullspace_configuration");
+      if (kind_ != kCoupled) {
         position_[i] = record_.get<3>(sides[i] + ".target_position");
         rotation_[i] = record_.get<3, 3>(sides[i] + ".target_rotation");
       }
-      if (law_ == kForce) force_[i].set_state(record_, sides[i]);
+      if (kind_ == kForce) force_[i].set_state(record_, sides[i]);
     }
     if (coupled_) coupled_->set_state(record_, name_ + "." + number);
-    for (auto& avoidance : avoidance_) avoidance->look_anew();
+    for (auto& avoidance : avoidance_) avoidance->recompute();
   }
 
-  // Models, laws and features; what is not finite is no torque.
+  // Compute models, controllets and features. Throws if a torque is not finite.
   __attribute__((noinline)) const Torques& update() {
     for (auto* arm : arms_) arm->update();
     if (coupled_) {
@@ -72,11 +72,11 @@ class Cycle {
     }
     for (int i = 0; i < 2; ++i) {
       const Arm& arm = *arms_[i];
-      if (law_ == kCartesian) tau_[i] = cartesian_[i].torque(arm, position_[i], rotation_[i]);
-      if (law_ == kForce) tau_[i] = force_[i].torque(arm, position_[i], rotation_[i]);
-      tau_[i] += nullspace_.torque(arm, posture_[i]);
+      if (kind_ == kCartesian) tau_[i] = cartesian_[i].torque(arm, position_[i], rotation_[i]);
+      if (kind_ == kForce) tau_[i] = force_[i].torque(arm, position_[i], rotation_[i]);
+      tau_[i] += nullspace_.torque(arm, nullspace_configuration_[i]);
       tau_[i] += arm.dynamics.coriolis;
-      if (uphill_) tau_[i] += uphill_->torque(arm);
+      if (manipulability_) tau_[i] += manipulability_->torque(arm);
       if (!avoidance_.empty()) avoidance_[i]->add(arm, *arms_[1 - i], tau_[i]);
       if (!tau_[i].allFinite()) throw std::runtime_error(name_ + ": a torque is not finite");
     }
@@ -84,22 +84,22 @@ class Cycle {
   }
 
  private:
-  enum Law { kCartesian, kCoupled, kForce };
+  enum Kind { kCartesian, kCoupled, kForce };
 
   const Record& record_;
   std::string name_;
-  Law law_;
+  Kind kind_;
   Arm left_, right_;
   std::array<Arm*, 2> arms_{&left_, &right_};
   Nullspace nullspace_;
   std::vector<CartesianImpedance> cartesian_;
   std::vector<ForceImpedance> force_;
   std::unique_ptr<CoupledImpedance> coupled_;
-  std::unique_ptr<Manipulability> uphill_;
+  std::unique_ptr<Manipulability> manipulability_;
   std::vector<std::unique_ptr<CollisionAvoidance>> avoidance_;
   std::array<Vector3, 2> position_;
   std::array<Matrix3, 2> rotation_;
-  Torques posture_, tau_;
+  Torques nullspace_configuration_, tau_;
 };
 
 void print_times(Cycle& cycle, int cycles) {
@@ -125,7 +125,7 @@ int serve(const std::string& scenario) {
     auto& cycle = cycles[condition];
     if (!cycle) {
       cycle = std::make_unique<Cycle>(record, condition);
-      cycle->set_case("0");  // what the Python side is timed at
+      cycle->set_case("0");  // State at which run.py times Python.
     }
     if (word == "check") {
       cycle->set_case(argument);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scenario.py has written: lines of a name and numbers.
+// Named numbers of the file that scenario.py writes.
 #pragma once
 #include <Eigen/Dense>
 #include <cstdlib>
@@ -43,13 +43,13 @@ class Record {
 
   double number(const std::string& name) const { return numbers(name).at(0); }
 
-  // Matrices are written row by row.
+  // Return matrix `index` of an entry. The file has matrices row by row.
   template <int Rows, int Columns = 1>
-  Eigen::Matrix<double, Rows, Columns> get(const std::string& name, std::size_t place = 0) const {
+  Eigen::Matrix<double, Rows, Columns> get(const std::string& name, std::size_t index = 0) const {
     const auto& all = numbers(name);
-    if (all.size() < (place + 1) * Rows * Columns) throw std::runtime_error(name + ": too short");
+    if (all.size() < (index + 1) * Rows * Columns) throw std::runtime_error(name + ": too short");
     Eigen::Matrix<double, Rows, Columns> matrix;
-    const double* from = all.data() + place * Rows * Columns;
+    const double* from = all.data() + index * Rows * Columns;
     for (int i = 0; i < Rows; ++i)
       for (int j = 0; j < Columns; ++j) matrix(i, j) = from[i * Columns + j];
     return matrix;

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time the laws beside the same maths in C++, in pairs, so that a busy moment hits both.
+"""Compare the processor time of controllets with that of the same computation in C++.
 
     .venv/bin/python benchmarks/cpp/run.py --check     # same torques, to 1e-9 Nm
     .venv/bin/python benchmarks/cpp/run.py --json
 
-The reference is built on first use, which takes the compiler about a minute. What it computes and
-what not is in the README beside this file.
+Both run on the same core in turn, so that other load affects both. The first run builds the
+reference, which takes about a minute. README.md in this folder lists its scope.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from parts.options import count  # noqa: E402
 from scenario import Scenario  # noqa: E402
 
 TOLERANCE = 1e-9
-"""Largest difference of a torque [Nm]."""
+"""Maximum difference of a torque [Nm]."""
 CASES = 60
+"""Number of compared states per condition."""
 
 
 class Reference:
-    """The C++ side, in a process of its own on the same core."""
+    """Process of the C++ reference on the same core."""
 
     def __init__(self, program: Path, scenario: Path, cpu: int) -> None:
         self._process = subprocess.Popen(
@@ -49,7 +50,12 @@ class Reference:
         )  # fmt: skip
 
     def ask(self, word: str, condition: str, number: int) -> np.ndarray:
-        """Return the numbers of one answer.
+        """Send a command; return the numbers of the answer.
+
+        Args:
+            word: Command, ``check`` or ``time``.
+            condition: Name of the condition.
+            number: Index of the case, or number of cycles.
 
         Raises:
             SystemExit: If the process has ended.
@@ -60,7 +66,7 @@ class Reference:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"the reference has ended at: {word} {condition} {number}")
+            raise SystemExit(f"the reference ended at: {word} {condition} {number}")
         return np.array(line.split(), dtype=float)
 
     def close(self) -> None:
@@ -69,7 +75,7 @@ class Reference:
 
 
 def stiff() -> dict[str, Cell]:
-    """Return cells for the check alone: so stiff that the dampers are at their bound."""
+    """Return cells that only ``--check`` uses, whose dampers are at the bandwidth limit."""
     gains = [5000.0] * 3 + [300.0] * 3
     law = {"type": "cartesian_impedance", "features": BASE, "params": {"stiffness": gains}}
     params = {"stiffness": gains, "relative_stiffness": gains}
@@ -79,12 +85,12 @@ def stiff() -> dict[str, Cell]:
     return {"DC, stiff": dual(law), "C, stiff": dual(coupled)}
 
 
-def check(peer: Reference, scenario: Scenario) -> dict[str, dict[str, Any]]:
-    """Return the largest difference of torques of every condition [Nm]."""
+def check(reference_process: Reference, scenario: Scenario) -> dict[str, dict[str, Any]]:
+    """Return the number of states and the maximum torque difference [Nm] of each condition."""
     found = {}
     for name, torques in scenario.torques.items():
         worst = max(
-            float(np.abs(peer.ask("check", name, case) - tau).max())
+            float(np.abs(reference_process.ask("check", name, case) - tau).max())
             for case, tau in enumerate(torques)
         )
         found[name] = {"states": len(torques), "worst_nm": worst}
@@ -94,37 +100,37 @@ def check(peer: Reference, scenario: Scenario) -> dict[str, dict[str, Any]]:
 
 
 def compare(
-    peer: Reference, blocks: dict[str, Any], rounds: int, cycles: int
+    reference_process: Reference, blocks: dict[str, Any], rounds: int, cycles: int
 ) -> dict[str, dict[str, float]]:
-    """Return the cost of both in every condition; the ratio is the median of the rounds'."""
+    """Return the times of both in each condition [us], and the median ratio of the rounds."""
     times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in blocks}
     ratios: dict[str, list[float]] = {name: [] for name in blocks}
     for n in range(rounds):
         for name, block in blocks.items():
-            ours: dict[str, Any] = {}
+            python: dict[str, Any] = {}
             for python_is_next in (True, False) if n % 2 else (False, True):
                 if python_is_next:
-                    ours = measure({name: block}, 1, cycles)[name]
+                    python = measure({name: block}, 1, cycles)[name]
                 else:
-                    theirs = 1e-3 * peer.ask("time", name, cycles)
-            times[name][0].append(ours["p50_us"])
-            times[name][1].extend(theirs)
-            ratios[name].append(ours["p50_us"] / float(np.median(theirs)))
+                    cpp = 1e-3 * reference_process.ask("time", name, cycles)
+            times[name][0].append(python["p50_us"])
+            times[name][1].extend(cpp)
+            ratios[name].append(python["p50_us"] / float(np.median(cpp)))
     return {
         name: {
-            "median_us": float(np.median(theirs)),
-            "p99_us": float(np.percentile(theirs, 99)),
-            "python_median_us": float(np.median(ours)),
+            "median_us": float(np.median(cpp)),
+            "p99_us": float(np.percentile(cpp, 99)),
+            "python_median_us": float(np.median(python)),
             "ratio": float(np.median(ratios[name])),
         }
-        for name, (ours, theirs) in times.items()
+        for name, (python, cpp) in times.items()
     }
 
 
-def table(figures: dict[str, dict[str, float]]) -> str:
-    """Return the figures as a table."""
+def table(costs: dict[str, dict[str, float]]) -> str:
+    """Return the times as a Markdown table."""
     lines = ["| condition | C++ [us] | p99 | Python [us] | ratio |", "|---|---|---|---|---|"]
-    for name, cost in figures.items():
+    for name, cost in costs.items():
         lines.append(
             f"| {name} | {cost['median_us']:.1f} | {cost['p99_us']:.1f} | "
             f"{cost['python_median_us']:.1f} | {cost['ratio']:.2f} |"
@@ -133,12 +139,12 @@ def table(figures: dict[str, dict[str, float]]) -> str:
 
 
 def main() -> int:
-    """Build, check or time, and print."""
+    """Build the reference, compare torques or times, and print the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="compare torques, not times")
+    parser.add_argument("--check", action="store_true", help="compare torques instead of times")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=count, default=20)
-    parser.add_argument("--cycles", type=count, default=200, help="of a condition per round")
+    parser.add_argument("--cycles", type=count, default=200, help="cycles per condition and round")
     options = parser.parse_args()
     try:
         program = reference()
@@ -156,18 +162,18 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp())
     try:
         scenario.write(folder / "scenario.txt")
-        peer = Reference(program, folder / "scenario.txt", cpu)
+        reference_process = Reference(program, folder / "scenario.txt", cpu)
         if options.check:
-            found = check(peer, scenario)
+            found = check(reference_process, scenario)
             sys.stdout.write(json.dumps(found, indent=2) + "\n")
-            peer.close()
+            reference_process.close()
             return int(not all(one["worst_nm"] <= TOLERANCE for one in found.values()))
         gc.collect(), gc.freeze(), gc.disable()
-        figures = compare(peer, blocks, options.rounds, options.cycles)
-        peer.close()
+        costs = compare(reference_process, blocks, options.rounds, options.cycles)
+        reference_process.close()
     finally:
         shutil.rmtree(folder)
-    sys.stdout.write((json.dumps(figures, indent=2) if options.json else table(figures)) + "\n")
+    sys.stdout.write((json.dumps(costs, indent=2) if options.json else table(costs)) + "\n")
     return 0
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write what the C++ reference computes with, and what ours computes from the same.
+"""Inputs of the C++ reference, and the torques that Python computes from them.
 
-The cells are those of ``parts/conditions.py``, as ours is timed: at rest where they start. Case 0
-of a condition is that state; the others are random ones, written into the states of the same
-cells, with targets, and with what the laws remember then.
+The cells are those of ``parts/conditions.py``. Case 0 of a condition is the timed state: arms at
+rest at the start of the cell. The other cases have random states and targets, which are written to
+the same cells. All cases contain the internal states of the controllets.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from multipanda_py.controllets.features.singularity import Manipulability
 
 SIDES = ("left", "right")
 CLEAR = 0.002
-"""Distance of bodies below which closest points may jump [m]."""
+"""Distance of bodies below which their closest points can jump [m]."""
 COUPLED, FORCE, CARTESIAN = "coupled_impedance", "force_impedance", "cartesian_impedance"
 
 
 class Scenario:
-    """Collect named numbers, and the torques that ours makes of them.
+    """Named inputs of all conditions, and the torques that Python computes from them.
 
     Attributes:
-        torques: Of every condition, (cases, 14) [Nm].
-        active: Number of cases of a condition in which bodies are near one another.
+        torques: Torques of each condition, one (14,) array per case [Nm].
+        active: Number of updates of each condition in which bodies are near each other.
     """
 
     def __init__(self) -> None:
@@ -43,26 +43,28 @@ class Scenario:
         self.active: dict[str, int] = {}
 
     def put(self, name: str, *values: Any) -> None:
-        """Write numbers and arrays, row by row, under a name."""
+        """Add an entry of numbers and arrays, which are flattened row by row."""
         flat = np.concatenate([np.ravel(np.asarray(value, float)) for value in values])
         self._lines.append(f"{name} {' '.join(map(repr, flat.tolist()))}")
 
     def write(self, path: Path) -> None:
-        """Write the file that the reference reads."""
+        """Write the input file of the reference."""
         path.write_text("\n".join(self._lines) + "\n")
 
     def add_arms(self, cell: Cell) -> None:
-        """Describe both arms and the period."""
+        """Add the models of both arms and the cycle period."""
         self.put("period", cell.loop.backends[0].period)
         for side, arm in zip(SIDES, cell.loop.arms):
             own, limits = arm.model, arm.state.limits
             model = own._model
             tool = model.frames[own._frame]
             placements = [model.jointPlacements[joint] for joint in range(1, 8)]
-            self.put(f"{side}.placements", *[place.homogeneous[:3] for place in placements])
+            self.put(
+                f"{side}.placements", *[placement.homogeneous[:3] for placement in placements]
+            )
             for joint in model.joints[1:]:
                 if joint.shortname() != "JointModelRZ":
-                    raise SystemExit(f"{side}: got {joint.shortname()}, allowed joints about z")
+                    raise SystemExit(f"{side}: joint {joint.shortname()} does not rotate about z")
             links = [model.inertias[joint] for joint in range(1, 8)]
             self.put(
                 f"{side}.inertias",
@@ -75,10 +77,10 @@ class Scenario:
             self.put(f"{side}.base_position", own.arm.position_base_in_world)
 
     def add(self, name: str, cell: Cell, cases: int, rng: np.random.Generator) -> None:
-        """Add a condition: gains, and cases with the torques that ours makes of them."""
+        """Add gains, cases and torques of a condition."""
         instances = cell.loop.owners.active
         self.torques[name], self.active[name] = [], 0
-        self._add_gains(_one_word(name), instances)
+        self._add_gains(_without_spaces(name), instances)
         self._add_case(name, cell, instances)
         while len(self.torques[name]) < cases:
             if self._draw(cell, instances, rng):
@@ -88,7 +90,9 @@ class Scenario:
         kind, params = instances[0].spec.config.type, instances[0].law.params
         ratio = np.unique(params.damping_ratio)
         if len(ratio) > 1:
-            raise SystemExit(f"{name}: got damping ratios {ratio}, allowed one for all axes")
+            raise SystemExit(
+                f"{name}: damping ratios {ratio} differ; the reference supports one for all axes"
+            )
         for key in ("stiffness", "relative_stiffness", "error_clip"):
             if hasattr(params, key):
                 self.put(f"{name}.{kind}.{key}", getattr(params, key))
@@ -108,7 +112,7 @@ class Scenario:
                     self._add_solids(f"{name}.{side}.collision_avoidance", feature)
 
     def _add_solids(self, name: str, feature: CollisionAvoidance) -> None:
-        """Describe every body of every pair: arm, joint, shape, placement."""
+        """Add parameters and bodies of a collision avoidance."""
         p = feature.params
         for key in ("distance", "max_force", "damping_ratio", "stop_distance", "deceleration"):
             self.put(f"{name}.{key}", getattr(p, key))
@@ -122,52 +126,52 @@ class Scenario:
             for pair in geometry.collisionPairs:
                 pairs += [first + pair.first, first + pair.second]
             if {*group.near_distances} != {p.distance}:
-                raise SystemExit(f"{name}: bodies are near where the cell starts")
+                raise SystemExit(f"{name}: bodies are near each other at the start of the cell")
         self.put(f"{name}.solids", *solids)
         self.put(f"{name}.pairs", pairs)
 
     def _draw(self, cell: Cell, instances: Sequence[Any], rng: np.random.Generator) -> bool:
-        """Put arms and targets anywhere; return whether the reference covers it."""
+        """Set random states and targets; return True if the reference supports them."""
         arms, law = cell.loop.arms, instances[0].law
         spans = [arm.state.limits.span for arm in arms]
-        postures = [rng.uniform(low + 0.05, high - 0.05) for low, high in spans]
+        configurations = [rng.uniform(low + 0.05, high - 0.05) for low, high in spans]
         if instances[0].spec.config.type == COUPLED:
-            _move(arms, postures, rng, 0.0)
+            _set_states(arms, configurations, rng, 0.0)
             law.on_activate(instances[0].states, instances[0].target)
             law._update_all = True
-            postures = [q + rng.uniform(-0.05, 0.05, 7) for q in postures]
-        _move(arms, postures, rng, rng.choice([0.0, 0.5, 2.5]))
+            configurations = [q + rng.uniform(-0.05, 0.05, 7) for q in configurations]
+        _set_states(arms, configurations, rng, rng.choice([0.0, 0.5, 2.5]))
         if any(arm.state.operational_space().damping > 0.0 for arm in arms):
             return False
         for instance in instances:
-            _aim(instance, rng)
+            _set_targets(instance, rng)
         if not (feature := _avoidance(instances[0])):
             return True
         near = []
         for instance in instances:
             feature = _avoidance(instance)
             near += feature.near.find()
-        # Both: pairs that are near, and none.
+        # The cases contain both states with and without near pairs.
         return (not near and rng.random() < 0.1) or (
             bool(near) and min(pair.distance for pair in near) > CLEAR
         )
 
     def _add_case(self, name: str, cell: Cell, instances: Sequence[Any]) -> None:
-        """Write the states of now and the torques of one update."""
-        at, torques = f"{_one_word(name)}.{len(self.torques[name])}", []
+        """Add a case with the present states, and compute its torques."""
+        at, torques = f"{_without_spaces(name)}.{len(self.torques[name])}", []
         for side, arm in zip(SIDES, cell.loop.arms):
             for key in ("q", "dq", "tau_ext"):
                 self.put(f"{at}.{side}.{key}", getattr(arm.state, key))
         for instance in instances:
             target, law, kind = instance.target, instance.law, instance.spec.config.type
-            for place, number in enumerate(instance.spec.arms):
+            for index, number in enumerate(instance.spec.arms):
                 own = f"{at}.{SIDES[number]}"
-                self.put(f"{own}.posture", target.nullspace_configuration[place])
+                self.put(f"{own}.nullspace_configuration", target.nullspace_configuration[index])
                 if kind != COUPLED:
-                    self.put(f"{own}.target_position", target.position_ee_in_base[place])
-                    self.put(f"{own}.target_rotation", target.rotation_ee_in_base[place])
+                    self.put(f"{own}.target_position", target.position_ee_in_base[index])
+                    self.put(f"{own}.target_rotation", target.rotation_ee_in_base[index])
                 if kind == FORCE:
-                    self._add_tanks(own, law.arms[place])
+                    self._add_tanks(own, law.arms[index])
             if kind == COUPLED:
                 self.put(f"{at}.grasps", law.held._grasps)
                 self.put(f"{at}.grasp_backs", *law.held._grasp_backs)
@@ -187,7 +191,7 @@ class Scenario:
         self.put(f"{name}.last_torques", arm._torques)
 
 
-def _one_word(name: str) -> str:
+def _without_spaces(name: str) -> str:
     return name.replace(" ", "_")
 
 
@@ -197,45 +201,48 @@ def _avoidance(instance: Any) -> CollisionAvoidance | None:
 
 
 def _solid(body: Any) -> np.ndarray:
-    """Return arm, joint, kind, two sizes and the placement, (17,); arm 2 is the world."""
+    """Return arm, joint, kind, two sizes and placement of a body, (17,). Arm 2 is the world."""
     joint, shape = body.parentJoint, body.geometry
     if isinstance(shape, coal.Capsule):
-        form = (0, shape.radius, 2.0 * shape.halfLength)
+        shape_values = (0, shape.radius, 2.0 * shape.halfLength)
     elif isinstance(shape, coal.Sphere):
-        form = (1, shape.radius, 0.0)
+        shape_values = (1, shape.radius, 0.0)
     else:
-        form = (2, shape.d, 0.0)
-    place = ((joint - 1) // 7, (joint - 1) % 7 + 1) if joint else (2, 0)
-    return np.array([*place, *form, *body.placement.homogeneous[:3].ravel()])
+        shape_values = (2, shape.d, 0.0)
+    link = ((joint - 1) // 7, (joint - 1) % 7 + 1) if joint else (2, 0)
+    return np.array([*link, *shape_values, *body.placement.homogeneous[:3].ravel()])
 
 
-def _move(
-    arms: Sequence[Any], postures: Sequence[np.ndarray], rng: np.random.Generator, speed: float
+def _set_states(
+    arms: Sequence[Any],
+    configurations: Sequence[np.ndarray],
+    rng: np.random.Generator,
+    speed: float,
 ) -> None:
-    for arm, q in zip(arms, postures):
+    for arm, q in zip(arms, configurations):
         arm.state.q[:] = q
         arm.state.dq[:] = rng.uniform(-speed, speed, 7)
         arm.state.tau_ext[:] = rng.uniform(-5.0, 5.0, 7)
         arm.model.update(arm.state)
 
 
-def _aim(instance: Any, rng: np.random.Generator) -> None:
-    """Put the targets near, and the tanks anywhere."""
+def _set_targets(instance: Any, rng: np.random.Generator) -> None:
+    """Set targets near the present poses, and random tank energies."""
     target, law, kind = instance.target, instance.law, instance.spec.config.type
 
-    def turned(rotation: np.ndarray) -> np.ndarray:
+    def random_rotation(rotation: np.ndarray) -> np.ndarray:
         return pin.exp3(rng.uniform(-0.3, 0.3, 3)) @ rotation
 
-    for place, state in enumerate(instance.states):
-        target.nullspace_configuration[place][:] = state.q + rng.uniform(-0.5, 0.5, 7)
+    for index, state in enumerate(instance.states):
+        target.nullspace_configuration[index][:] = state.q + rng.uniform(-0.5, 0.5, 7)
         if kind == COUPLED:
             continue
         moved = state.position_ee_in_base + rng.uniform(-0.1, 0.1, 3)
-        target.position_ee_in_base[place][:] = moved
-        target.rotation_ee_in_base[place][:] = turned(state.rotation_ee_in_base)
+        target.position_ee_in_base[index][:] = moved
+        target.rotation_ee_in_base[index][:] = random_rotation(state.rotation_ee_in_base)
         if kind == FORCE:
-            law.arms[place].tank.energy = rng.uniform(0.0, 12.0)
-            law.arms[place].force.tank.energy = rng.uniform(-0.1, 0.1)
+            law.arms[index].tank.energy = rng.uniform(0.0, 12.0)
+            law.arms[index].force.tank.energy = rng.uniform(-0.1, 0.1)
     if kind == COUPLED:
         target.position_object_in_world[:] = law.held.position + rng.uniform(-0.1, 0.1, 3)
-        target.rotation_object_in_world[:] = turned(law.held.rotation)
+        target.rotation_object_in_world[:] = random_rotation(law.held.rotation)

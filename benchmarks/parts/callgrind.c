@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start and read callgrind's counters from Python, by ctypes: they are client requests. */
+/* Functions for ctypes, since callgrind's client requests are C macros. */
 #include <valgrind/callgrind.h>
 
 void begin(void) { CALLGRIND_START_INSTRUMENTATION; }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count the instructions of a checkout's conditions under callgrind, the same on any machine.
+"""Count the instructions of each condition of a checkout under callgrind.
 
-No address, hash or time differs between two runs: ASLR is off, hashes are seeded, the garbage
-collector rests, and valgrind shows every machine with AVX2 the same processor.
+The counts are the same on any machine with AVX2, for which valgrind emulates the same processor.
+Address randomisation and garbage collection are off, and hashes are seeded.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-KEPT = ("HOME", "LD_LIBRARY_PATH", "PATH")
+PASSED_VARIABLES = ("HOME", "LD_LIBRARY_PATH", "PATH")
 DUMP = re.compile(r"Client Request: ([^\n]+)\n.*?^summary: (\d+)", re.M | re.S)
 
 
 def what_is_missing() -> str:
-    """Return what counting needs and is not there, or nothing."""
+    """Return the missing tool and its package, or an empty string."""
     for tool, package in (("valgrind", "valgrind"), ("setarch", "util-linux"), ("gcc", "gcc")):
         if shutil.which(tool) is None:
-            return f"{tool} is not on PATH: apt install {package}"
+            return f"{tool} is not on PATH. Install it with: apt install {package}"
     probe = ["gcc", "-E", "-o", os.devnull, str(HERE / "callgrind.c")]
     if subprocess.run(probe, stderr=subprocess.DEVNULL).returncode:
-        return "gcc does not find valgrind/callgrind.h: apt install valgrind"
+        return "gcc does not find valgrind/callgrind.h. Install it with: apt install valgrind"
     return ""
 
 
 def count(checkout: Path, folder: Path, only: str = "") -> dict[str, int]:
-    """Return the instructions of some cycles of every condition, and of the calibration.
+    """Return the instructions of some cycles of each condition and of the calibration.
 
     Args:
-        checkout: Whose ``multipanda_py`` is counted; conditions are those of this checkout.
-        folder: Where callgrind's files go, for ``callgrind_annotate``.
-        only: Conditions with this in their name.
+        checkout: Checkout with the ``multipanda_py`` to count. This checkout has the conditions.
+        folder: Folder for the files of callgrind, which ``callgrind_annotate`` reads.
+        only: Text in the names of the conditions to count.
 
     Raises:
         subprocess.CalledProcessError: If the compiler or the counted process fails.
@@ -44,13 +44,13 @@ def count(checkout: Path, folder: Path, only: str = "") -> dict[str, int]:
     library, out = folder / "callgrind.so", folder / "callgrind.out"
     compiler = ["gcc", "-shared", "-fPIC", "-O2", "-o", str(library), str(HERE / "callgrind.c")]
     subprocess.run(compiler, check=True)
-    environment = {name: os.environ[name] for name in KEPT if name in os.environ} | {
+    environment = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ} | {
         "MUJOCO_GL": "disable", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
         "PYTHONPATH": f"{checkout.resolve()}{os.pathsep}{HERE.parent}",
     }  # fmt: skip
     command = ["setarch", "-R", "valgrind", "-q", "--tool=callgrind", "--instr-atstart=no"]
-    # The environment's Python may start itself anew, to find ROS.
+    # The Python of the environment can restart itself to find ROS.
     command += ["--trace-children=yes", f"--callgrind-out-file={out}"]
     command += [sys.executable, str(HERE / "counted.py"), str(library), only]
     subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL)
@@ -58,11 +58,11 @@ def count(checkout: Path, folder: Path, only: str = "") -> dict[str, int]:
 
 
 def read_dumps(folder: Path) -> dict[str, int]:
-    """Return the instructions of every condition, in the order in which they were counted."""
-    dumps = sorted(folder.glob("callgrind.out.*"), key=_numbers)
+    """Return the instructions of each condition in the order of counting."""
+    dumps = sorted(folder.glob("callgrind.out.*"), key=_dump_order)
     found = [DUMP.search(dump.read_text()) for dump in dumps]
     return {match[1]: int(match[2]) for match in found if match}
 
 
-def _numbers(dump: Path) -> list[int]:
+def _dump_order(dump: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", dump.name)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs under callgrind: every condition for some cycles, each into a dump of its own.
+"""Program that runs under callgrind: some cycles of each condition, with a dump for each.
 
 Start-up runs without instrumentation, which is several times faster.
 """
@@ -20,14 +20,14 @@ from parts.moving import MOVING, moving, name_of
 from multipanda_py import Cell
 
 CYCLES = 48
-"""Of each condition; coupled laws take turns over eight cycles."""
+"""Cycles per condition at rest, a multiple of the period of coupled controllets."""
 CYCLES_MOVING = 33
-"""While arms move; the governor looks at postures once in so many."""
+"""Cycles per condition with moving arms, one period of the governor's bound update."""
 CALIBRATION = "calibration"
 
 
 def calibration() -> Callable[[], None]:
-    """Return a fixed mix of what laws are made of: bytecode, numpy and pinocchio."""
+    """Return a fixed mix of the operations of controllets: bytecode, numpy and pinocchio."""
     model = pin.buildSampleModelManipulator()
     data, q, v = model.createData(), pin.neutral(model), np.zeros(model.nv)
     a, x, y = np.ones((6, 7)), np.ones(7), np.ones(6)
@@ -50,7 +50,7 @@ def calibration() -> Callable[[], None]:
 
 
 def inline_cycle() -> Callable[[], None]:
-    """Return the whole cycle of the dual-arm cell: reading, laws, safety, physics, record."""
+    """Return a whole inline cycle of the dual-arm cell, with physics and recording."""
     cell = Cell.from_yaml(CONFIG, placement="inline")
     cell.start()
     cell.step(300)
@@ -62,7 +62,7 @@ def inline_cycle() -> Callable[[], None]:
 
 
 def main(library: str, only: str) -> None:
-    """Count every condition with ``only`` in its name."""
+    """Count each condition with ``only`` in its name, with the library of ``callgrind.c``."""
     blocks = {CALIBRATION: calibration()}
     blocks |= {name: laws_of(cell) for name, cell in conditions().items() if only in name}
     if only in "inline cycle":
@@ -73,7 +73,7 @@ def main(library: str, only: str) -> None:
     gc.collect(), gc.freeze(), gc.disable()
     counters.begin()
     for name, block in blocks.items():
-        for _ in range(CYCLES // 4):  # adaptive bytecode settles
+        for _ in range(CYCLES // 4):  # Python specialises the bytecode first.
             block()
         counters.zero()
         for _ in range(CYCLES):
@@ -86,7 +86,7 @@ def main(library: str, only: str) -> None:
 def count_moving(
     counters: ctypes.CDLL, name: str, send: Callable[[], None], cycle: Callable[[], None]
 ) -> None:
-    """Count whole cycles, and leave out what sends their targets."""
+    """Count whole cycles without the code that sends their targets."""
     for _ in range(CYCLES // 4):
         send(), cycle()
     counters.zero()

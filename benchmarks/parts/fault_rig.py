@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks/faults.py measures with: two simulated robots by the clock, a cell on them."""
+"""Rig of benchmarks/faults.py: two simulated robots in real time and a cell that runs them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multipanda_py.simulation.fci import FciSim
 from multipanda_py.testing import simple_cell
 
 TESTS = Path(__file__).resolve().parents[2] / "test"
-sys.path += [str(TESTS / "helpers"), str(TESTS / "plugins")]  # and a law that breaks on request
+sys.path += [str(TESTS / "helpers"), str(TESTS / "plugins")]  # The plugin fails on request.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [os.environ.get("PYTHONPATH"), str(TESTS / "plugins")])
 )
@@ -29,16 +29,16 @@ from processes import descendants, is_running, shared_memory, wait_until  # noqa
 
 ROBOTS = {"left": "127.0.79.1", "right": "127.0.79.2"}
 LAW, MOTION = "impedance", "trajectory"
-LOAD = [0.0, 0.0, -8.0, 0.0, 0.0, 0.0]  # on left [N, Nm]
+LOAD = [0.0, 0.0, -8.0, 0.0, 0.0, 0.0]  # Wrench on the left arm [N, Nm].
 REALTIME = os.geteuid() == 0
 LATENESS = 5.0
-"""Of a simulated robot's state that spoils a measurement [ms]."""
-RUNNING, DONE = 1.0, 2.0  # states of a motion, as reported
+"""Lateness of the states of a simulated robot that invalidates a measurement [ms]."""
+RUNNING, DONE = 1.0, 2.0  # Reported states of a motion.
 
 
 @dataclass
 class Row:
-    """What was measured of one fault; None where there is nothing to measure."""
+    """Measurements of one fault, with None for those that do not apply."""
 
     fault: str
     error_mrad: float | None = None
@@ -53,7 +53,7 @@ class Row:
 
 
 def make_cell(name: str) -> Cell:
-    """Return the cell on both robots, as it would run on real ones."""
+    """Return a cell for both robots with the settings of real ones."""
     options = {"priority": 85 if REALTIME else 0}
     arms = {
         arm: {"backend": "franka", "robot_ip": ip, "gripper": True, "position": [0.0, y, 0.0],
@@ -72,12 +72,12 @@ def make_cell(name: str) -> Cell:
 
 
 def wait(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
-    """Wait until a condition holds; AssertionError if it does not in time."""
+    """Wait until a condition is true; raise AssertionError after the timeout [s]."""
     wait_until(condition, timeout, lambda: what, lambda: time.sleep(0.002))
 
 
 class Rig:
-    """Robots and a cell, for one fault."""
+    """Robots and a cell for the measurement of one fault."""
 
     def __init__(self, sim: FciSim, fault: str) -> None:
         self.sim, self.row = sim, Row(fault)
@@ -85,40 +85,49 @@ class Rig:
         self.struck_ns = 0
 
     def admin(self, arm: str, command: str, **arguments: Any) -> dict[str, Any]:
-        """Ask the simulated robot of an arm."""
+        """Send a command to the simulated robot of an arm; return its answer."""
         return self.sim.admin(ROBOTS[arm], command, **arguments)
 
     def moves(self, arm: str) -> bool:
-        """Return whether a robot executes torques."""
+        """Return True if a robot executes torques."""
         return bool(self.admin(arm, "stats")["mode"] == "move")
 
     def ready(self) -> None:
-        """Wait for torque control; load left and count from here."""
+        """Wait for torque control, load the left arm and reset the counters."""
         wait(lambda: all(map(self.moves, ROBOTS)), "torque control")
         self.admin("left", "push", wrench=LOAD)
-        time.sleep(0.5)  # for the load to be felt
+        time.sleep(0.5)  # The estimate of the external wrench settles.
         for arm in ROBOTS:
             self.admin(arm, "reset_stats")
 
     def go(self, goal: np.ndarray, strike: Callable[[], None] | None = None) -> float:
-        """Move right; return its largest tracking error [rad]."""
+        """Move the right arm to a joint goal.
+
+        Args:
+            goal: Joint configuration, (7,) [rad].
+            strike: Function to call after 30 % of the motion, which causes the fault.
+
+        Returns:
+            Maximum tracking error [rad].
+        """
         before = self.cell.report(MOTION)["motions"]
         self.cell.set_target("right", q=goal)
-        wait(lambda: self.cell.report(MOTION)["motions"] > before, "begin of the motion")
+        wait(lambda: self.cell.report(MOTION)["motions"] > before, "start of the motion")
         if strike is not None:
             report = self.cell.report(MOTION)
             wait(
-                lambda: self.cell.report(MOTION)["time [s]"] > 0.3 * report["duration [s]"], "way"
+                lambda: self.cell.report(MOTION)["time [s]"] > 0.3 * report["duration [s]"],
+                "30 % of the motion",
             )
             self.struck_ns = time.monotonic_ns()
             strike()
         wait(lambda: self.cell.report(MOTION)["state"] != RUNNING, "end of the motion")
         if self.cell.report(MOTION)["state"] != DONE:
-            raise RuntimeError(f"right did not arrive: {self.cell.events()}")
+            raise RuntimeError(f"right: the motion did not reach its goal: {self.cell.events()}")
         return self.cell.report(MOTION)["max error [rad]"]
 
     def hear(self, arm: str = "left") -> None:
-        """Wait for the first message about an arm and note when it came."""
+        """Wait for the first event of an arm, and record its text and latency."""
         received: list[Any] = []
 
         def listen() -> bool:
@@ -130,10 +139,10 @@ class Rig:
         self.row.message = received[0].text
 
     def count(self) -> None:
-        """Note what the robots have counted.
+        """Record the counters of the robots.
 
         Raises:
-            RuntimeError: If a robot's own clock stood still, and so the machine.
+            RuntimeError: If a simulated robot was late, since the machine was stalled.
         """
         for arm in ROBOTS:
             stats = self.admin(arm, "stats")
@@ -146,10 +155,10 @@ class Rig:
             self.row.rate_nm_per_ms = max(self.row.rate_nm_per_ms, stats["torque_rate_max"] * 1e-3)
 
     def recover(self, *arms: str) -> None:
-        """Recover arms, and note how long that took."""
+        """Recover arms and record the duration."""
         begin = time.monotonic()
 
-        for _ in range(3):  # a robot may have something to say to a new driver first
+        for _ in range(3):  # A robot can report an earlier error to a new driver first.
             with contextlib.suppress(RecoveryFailed, LoopTimeout):
                 self.cell.recover(arms, timeout=3.0)
                 break
@@ -166,7 +175,7 @@ def robots() -> FciSim:
 
 @contextlib.contextmanager
 def rig_of(fault: str) -> Iterator[Rig]:
-    """Start robots and a cell; look for what is left of them at the end."""
+    """Start robots and a cell; at the end record processes and shared memory that remain."""
     memory = shared_memory()
     with robots() as sim:
         rig = Rig(sim, fault)
@@ -178,7 +187,7 @@ def rig_of(fault: str) -> Iterator[Rig]:
 
 
 def left_behind(row: Row, pids: list[int], memory: set[str]) -> None:
-    """Note which processes and shared memory have outlived their cell."""
+    """Record the number of processes and shared-memory files that outlive the cell."""
     with contextlib.suppress(AssertionError):
         wait(lambda: not any(map(is_running, pids)), "end of all processes", 5.0)
     row.orphans = sum(map(is_running, pids))

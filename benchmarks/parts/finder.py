@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that says how long it took to find the switch service of every namespace it is told.
+"""Client that measures the discovery time of the controller managers of several namespaces.
 
-    python finder.py NAMESPACE [NAMESPACE ...]      # "/" for none
+    python finder.py NAMESPACE [NAMESPACE ...]      # "/": no namespace
 
-Prints the seconds from the making of its node until all answer, then ends.
+Prints the time from the creation of its ROS node until all services have answered [s].
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import time
 import rclpy
 from controller_manager_msgs.srv import ListControllers
 
-TIMEOUT_SCALE = 30.0
-"""Of waiting for all [s]."""
+TIMEOUT = 30.0
+"""Timeout for all answers [s]."""
 
 
 def main(namespaces: list[str]) -> int:
-    """Find all of them."""
+    """Call the service of each namespace; return 0 if all answer within the timeout."""
     rclpy.init()
-    begun = time.monotonic()
+    start = time.monotonic()
     node = rclpy.create_node(f"finder_{os.getpid()}", enable_rosout=False)
     clients = [
         node.create_client(
@@ -30,14 +30,14 @@ def main(namespaces: list[str]) -> int:
         )
         for one in namespaces
     ]
-    there = [client for client in clients if client.wait_for_service(TIMEOUT_SCALE)]
-    waiting = [client.call_async(ListControllers.Request()) for client in there]
-    while not all(future.done() for future in waiting):
-        if time.monotonic() > begun + TIMEOUT_SCALE:
+    available = [client for client in clients if client.wait_for_service(TIMEOUT)]
+    futures = [client.call_async(ListControllers.Request()) for client in available]
+    while not all(future.done() for future in futures):
+        if time.monotonic() > start + TIMEOUT:
             return 1
         rclpy.spin_once(node, timeout_sec=0.01)
-    os.write(1, f"{time.monotonic() - begun:.3f}\n".encode())
-    return 0 if len(waiting) == len(clients) else 1
+    os.write(1, f"{time.monotonic() - start:.3f}\n".encode())
+    return 0 if len(futures) == len(clients) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes take of a machine, as /proc tells, and whether it grows.
+"""Memory, descriptors and threads of processes from /proc, and their growth.
 
-Anonymous memory is judged: what is shared with other programs depends on what else runs.
+Growth is that of anonymous memory. Memory shared with other programs depends on those.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 COLUMNS = ("memory [MiB]", "resident [MiB]", "descriptors", "threads", "shared [MiB]")
-ALLOWED = 2.0  # growth of a process's memory after the warm-up [MiB]
-WARM_UP = 0.2  # of the time
+ALLOWED = 2.0  # Maximum growth of memory after the warm-up [MiB].
+WARM_UP = 0.2  # Fraction of the samples.
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and its descendants."""
+    """Return the IDs of a process and its descendants."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -28,7 +28,7 @@ def family(pid: int) -> list[int]:
 
 
 def sample(pid: int) -> list[float]:
-    """Return the figures of a process, in the order of COLUMNS."""
+    """Return the values of a process in the order of ``COLUMNS``."""
     folder = Path(f"/proc/{pid}")
     rollup = (folder / "smaps_rollup").read_text()
     sizes = {key: int(kib) / 1024 for key, kib in re.findall(r"(\w+):\s+(\d+) kB", rollup)}
@@ -40,13 +40,13 @@ def sample(pid: int) -> list[float]:
 
 
 def name_of(pid: int) -> str:
-    """Return the module that a process runs."""
+    """Return the module of this package that a process runs, or its program."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     return next((word for word in words if word.startswith("multipanda_py.")), words[0])
 
 
 def growth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return by how much figures of (n, columns) are larger at the end than after the warm-up."""
+    """Return the increase of samples (n, columns) from the warm-up to the end, (columns,)."""
     kept = values[int(WARM_UP * len(values)) :]
     tenth = max(len(kept) // 10, 1)
     found: NDArray[np.float64] = np.median(kept[-tenth:], 0) - np.median(kept[:tenth], 0)
@@ -54,5 +54,5 @@ def growth(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def has_grown(more: NDArray[np.float64]) -> bool:
-    """Return whether a growth, (columns,), is more than a process may show."""
+    """Return True if a growth (columns,) exceeds the allowed one."""
     return bool(more[0] > ALLOWED or (more[2:4] > 0).any() or more[4] > ALLOWED)

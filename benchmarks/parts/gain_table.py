@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of ``twin_gain.py`` as a table and a picture."""
+"""Table and figure of the results of ``twin_gain.py``."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from multipanda_py.realtime.recording.plots import COLORS
 from multipanda_py.registry import pyplot
 
 GOAL = 0.5
-"""Of the force error of task 4, after by before, median over plants."""
+"""Maximum ratio of the force error of task 4, after to before, median over plants."""
 CIRCLE = 4
 Plants = Mapping[int, Mapping[str, Any]]
 Key = tuple[int, str, str, str]
-"""Task, law, ``errors`` or ``forces``, name."""
+"""Task, controllet, ``errors`` or ``forces``, name of the quantity."""
 
 
 def pairs(plants: Plants) -> dict[Key, list[tuple[float, float]]]:
-    """Return before and after of every figure, a pair per plant."""
+    """Return pairs (before, after) of each quantity, one per plant."""
     found: dict[Key, list[tuple[float, float]]] = {}
     for plant in plants.values():
         for task in plant["tasks"]:
@@ -34,7 +34,7 @@ def pairs(plants: Plants) -> dict[Key, list[tuple[float, float]]]:
 
 
 def force_ratio(plants: Plants) -> float | None:
-    """Return after by before of what is measured wrongly in task 4, median over plants."""
+    """Return the ratio of the force error of task 4, after to before, median over plants."""
     for (number, _, kind, name), own in pairs(plants).items():
         if number == CIRCLE and kind == "forces" and name == "measured minus true force [N]":
             return float(np.median([after / before for before, after in own]))
@@ -42,19 +42,19 @@ def force_ratio(plants: Plants) -> float | None:
 
 
 def table(plants: Plants) -> str:
-    """Return medians over plants, then the forces of task 4 plant by plant."""
+    """Return tables of the medians over plants and of the forces of each plant."""
     own = pairs(plants)
     units = {q.name: q.unit.split(",")[0] for q in QUANTITIES}
     lines = [
-        "| task | | before | after | after / before | worst plant |",
+        "| task | quantity | before | after | after / before | worst plant |",
         "|---|---|---|---|---|---|",
     ]
     for (number, law, kind, name), values in own.items():
         ratios = [after / before for before, after in values if before]
         before, after = np.median(values, axis=0)
-        what = f"plant less twin: {name} [{units[name]}]" if kind == "errors" else name
+        label = f"plant minus twin: {name} [{units[name]}]" if kind == "errors" else name
         lines.append(
-            f"| {_task(number, law)} | {what} | {before:.3g} | {after:.3g} | "
+            f"| {_task(number, law)} | {label} | {before:.3g} | {after:.3g} | "
             + (f"{np.median(ratios):.2f} | {max(ratios):.2f} |" if ratios else "| |")
         )
     lines += ["", *_by_plant(plants, own)]
@@ -78,7 +78,7 @@ def _by_plant(plants: Plants, own: Mapping[Key, Sequence[tuple[float, float]]]) 
 
 
 def draw(plants: Plants, path: Path) -> None:
-    """Draw forces before and after plant by plant, and the errors of the twin as ratios."""
+    """Draw forces of each plant before and after, and error ratios of the twin."""
     plots = pyplot()
     every = pairs(plants)
     forces = {key: values for key, values in every.items() if key[2] == "forces"}
@@ -86,13 +86,13 @@ def draw(plants: Plants, path: Path) -> None:
     columns = 3
     rows = -(-(len(forces) + 1) // columns)
     figure, axes = plots.subplots(rows, columns, figsize=(4.2 * columns, 2.8 * rows))
-    places = np.arange(len(plants))
+    positions = np.arange(len(plants))
     for axis, ((number, law, _, name), values) in zip(axes.flat, forces.items()):
         for k, side in enumerate(("before", "after")):
-            axis.bar(places + 0.4 * k - 0.2, [pair[k] for pair in values], 0.4,
+            axis.bar(positions + 0.4 * k - 0.2, [pair[k] for pair in values], 0.4,
                      color=COLORS[1 - k], label=side)  # fmt: skip
         axis.set_title(f"task {_task(number, law)}: {name}", size=7)
-        axis.set_xticks(places, [str(seed) for seed in plants])
+        axis.set_xticks(positions, [str(seed) for seed in plants])
         axis.set_xlabel("plant", size=7)
     axes.flat[0].legend(fontsize=7)
     axis = axes.flat[len(forces)]
@@ -104,7 +104,7 @@ def draw(plants: Plants, path: Path) -> None:
     axis.axhline(1.0, color="k", lw=0.8)
     axis.set_xticks(range(len(tasks)), [str(number) for number, _ in tasks])
     axis.set_xlabel("task", size=7)
-    axis.set_title("plant less twin: after / before, median", size=7)
+    axis.set_title("error of the twin: after / before, median", size=7)
     axis.set_ylim(bottom=0.0)
     axis.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.01, 0.5))
     for axis in axes.flat:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What blocks of code cost in a hot loop, in turn."""
+"""Processor time of blocks of code in a hot loop."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ CONFIG = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
 def measure(
     blocks: dict[str, Callable[[], Any]], rounds: int, repeat: int = 500
 ) -> dict[str, Any]:
-    """Time the blocks in turn, so that a busy moment hits all of them; microseconds."""
+    """Return median and 99th percentile of the time of each block [us].
+
+    The blocks alternate, so that other load affects all of them.
+    """
     samples: dict[str, list[float]] = {name: [] for name in blocks}
     clock = time.perf_counter_ns
     for _ in range(rounds):
         for name, block in blocks.items():
             for _ in range(20):
                 block()
-            mine = samples[name]
+            own = samples[name]
             for _ in range(repeat):
                 begin = clock()
                 block()
-                mine.append((clock() - begin) * 1e-3)
+                own.append((clock() - begin) * 1e-3)
     return {
         name: {
             "p50_us": float(np.percentile(values, 50)),

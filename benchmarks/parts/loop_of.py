@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop of a node that runs, found from outside: its process, its core, and its rows."""
+"""Process, core and cycle records of the loop of a running node."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.realtime.running_cell import RecordFollower
 
 MODULE = "multipanda_py.realtime.process"
-PAUSE = 0.1  # between two looks [s]
+PAUSE = 0.1  # Time between two checks [s].
 
 
 class Loop(NamedTuple):
-    """A loop.
+    """Running loop.
 
     Attributes:
-        pid: Of its process.
-        cpu: The core that it is pinned to.
-        rows: Follows it.
+        pid: Process ID.
+        cpu: Core to which the process is pinned.
+        rows: Reader of its cycle records.
     """
 
     pid: int
@@ -33,19 +33,19 @@ class Loop(NamedTuple):
 
 
 def loop_of(node: int, cell: Path, timeout: float) -> Loop | None:
-    """Wait until a node has a loop that runs; return it, or None if it does not come.
+    """Return the loop of a node, or None if none runs before the timeout.
 
     Args:
-        node: Process of the node.
-        cell: The cell file that it was started with.
-        timeout: For it to come [s].
+        node: Process ID of the node.
+        cell: Cell file of the node.
+        timeout: Maximum time to wait [s].
     """
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         for pid in family(node):
             with contextlib.suppress(OSError):
                 cores = os.sched_getaffinity(pid)
-                if name_of(pid) != MODULE or len(cores) > 1:  # it has not begun
+                if name_of(pid) != MODULE or len(cores) > 1:  # A running loop is pinned.
                     continue
                 for entry in Path(f"/proc/{pid}/fd").iterdir():
                     if "memfd:multipanda" in os.readlink(entry):

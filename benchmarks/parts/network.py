@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on one machine: namespaces of the kernel, joined by a switch.
+"""Emulated hosts on one machine: kernel namespaces, connected by a switch.
 
-A host has its own network, name, /dev/shm and /run; processor, files and clock are those of the
-machine. Nothing is entered into the machine's own network, and nothing has a name: when the
-processes that hold the namespaces end, by whatever, all of it is gone.
+A host has its own network, name, /dev/shm and /run. It shares processor, files and clock with the
+machine. The network of the machine does not change. The namespaces are anonymous, so the kernel
+removes them when the processes that hold them end.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _SWITCH = "set -e; ip link add switch type bridge mcast_snooping 0 && ip link se
 
 
 def why_not() -> str:
-    """Return why there can be no hosts here, or nothing."""
+    """Return the reason why this machine cannot emulate hosts, or an empty string."""
     for tool, package in _TOOLS.items():
         if shutil.which(tool) is None:
-            return f"{tool} is not on PATH: apt install {package}"
-    tried = subprocess.run(
+            return f"{tool} is not on PATH. Install it with: apt install {package}"
+    probe = subprocess.run(
         ["unshare", "--net", "--mount", "--uts", "true"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if os.getuid() or tried.returncode:
-        return f"network namespaces need root: {tried.stderr.strip() or 'run it with sudo'}"
+    if os.getuid() or probe.returncode:
+        return f"network namespaces need root: {probe.stderr.strip() or 'use sudo'}"
     return ""
 
 
 class _Holder(Closeable):
-    """A process that keeps namespaces, until its standard input or its owner ends."""
+    """Process that holds namespaces until its standard input or its owner ends."""
 
     def __init__(self, name: str, script: str) -> None:
         self.process = subprocess.Popen(
@@ -57,31 +57,31 @@ class _Holder(Closeable):
         out = self.process.stdout
         if out is None or out.readline() != "ready\n":
             self.close()
-            raise OSError(f"{name}: no namespaces, see above")
+            raise OSError(f"{name}: namespaces could not be created, see the output above")
 
     @property
     def enter(self) -> list[str]:
-        """Command that starts commands in there, as the same process."""
+        """Command prefix that replaces itself by a command in the namespaces."""
         return ["nsenter", "-t", str(self.process.pid), "--net", "--mount", "--uts", "--"]
 
     def run(self, command: str) -> None:
-        """Run a command line in there, to its end."""
+        """Run a shell command in the namespaces and wait for its end."""
         subprocess.run([*self.enter, "sh", "-ec", command], check=True, stdin=subprocess.DEVNULL)
 
     def close(self) -> None:
-        """End it, and with it what it keeps."""
+        """End the process and thereby the namespaces."""
         self.process.kill()
         self.process.communicate()
 
 
 class Network(Closeable):
-    """Hosts that are joined by a switch.
+    """Hosts that are connected by a switch.
 
     Args:
-        names: Of the hosts.
+        names: Names of the hosts.
 
     Attributes:
-        switch: Holder of the network that joins the hosts.
+        switch: Process that holds the network of the switch.
     """
 
     def __init__(self, *names: str) -> None:
@@ -96,27 +96,27 @@ class Network(Closeable):
                 )
                 host.run(
                     f"ip addr add {NET}.{number}/24 dev eth0; ip link set eth0 up; "
-                    "ip route add default dev eth0"  # multicast has no other way
+                    "ip route add default dev eth0"  # Multicast needs a route.
                 )
         except BaseException:
             self.close()
             raise
 
     def enter(self, name: str) -> list[str]:
-        """Return the command that starts commands on a host."""
+        """Return the command prefix that runs a command on a host."""
         return self._hosts[name].enter
 
     def sent(self, name: str) -> tuple[int, int]:
-        """Return how many bytes and packets a host has sent so far, with their headers."""
+        """Return the number of bytes, with headers, and of packets that a host has sent."""
         lines = Path(f"/proc/{self._hosts[name].process.pid}/net/dev").read_text().splitlines()
         fields = next(line.split() for line in lines if line.strip().startswith("eth0:"))
         return int(fields[9]), int(fields[10])
 
     def close(self) -> None:
-        """Let go of all hosts."""
+        """Remove all hosts and the switch."""
         for holder in (*self._hosts.values(), self.switch):
             holder.close()
 
 
 if __name__ == "__main__":
-    sys.stdout.write((why_not() or "hosts can be made here") + "\n")
+    sys.stdout.write((why_not() or "this machine can emulate hosts") + "\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node in a process of its own, and a client that asks it."""
+"""Node in a separate process, and a client of it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CONFIG = HERE.parents[1] / "config" / "dual_sim.yaml"
 
 
 class Node:
-    """The node as a process, and a client to talk to it.
+    """Node process with a ROS client.
 
     Args:
-        file: Its cell.
-        overrides: Of parameters in it.
+        file: Cell file.
+        overrides: Values of parameters in it, each as ``name:=value``.
     """
 
     def __init__(self, file: Path = CONFIG, *overrides: str) -> None:
@@ -56,13 +56,13 @@ class Node:
             for pid in loops
             if b"realtime.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
         )
-        self.fd = self._find_mailbox()
+        self.fd = self._find_shared_memory()
 
-    def _find_mailbox(self) -> str:
+    def _find_shared_memory(self) -> str:
         for entry in Path(f"/proc/{self.loop}/fd").iterdir():
             if "memfd:multipanda" in str(os.readlink(entry)):
                 return str(entry)
-        raise FileNotFoundError("the loop has no mailbox")
+        raise FileNotFoundError("the loop has no shared memory of the cell")
 
     def close(self) -> None:
         """End the node."""
@@ -72,7 +72,7 @@ class Node:
 
 
 class Rows:
-    """Read the loop's rows out of its mailbox, as any other process may."""
+    """Reader of the cycle records in the shared memory of the loop."""
 
     def __init__(self, node: Node) -> None:
         from multipanda_py.config.cell_file import CellConfig
@@ -87,6 +87,6 @@ class Rows:
         return self._follower.position + self._follower.waiting
 
     def take(self, since: int) -> np.ndarray:  # type: ignore[type-arg]
-        """Return copies of the rows after the first ``since``."""
+        """Return copies of the cycle records from index ``since`` on."""
         self._follower.position = since
         return self._follower.take()

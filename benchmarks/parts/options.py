@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the commands' options: what cannot be measured is refused before anything starts."""
+"""Argument types of the commands, which reject values that cannot be measured."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import math
 
 
 def count(text: str) -> int:
-    """Return a whole number from 1."""
+    """Parse a whole number from 1."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 1")
     return int(text)
 
 
 def count_or_none(text: str) -> int:
-    """Return a whole number from 0."""
+    """Parse a whole number from 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 0")
     return int(text)
 
 
 def duration(text: str) -> float:
-    """Return a time above 0."""
+    """Parse a duration above 0."""
     try:
         value = float(text)
     except ValueError:

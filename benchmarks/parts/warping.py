@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamic time warping of two ways."""
+"""Dynamic time warping of two paths."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ Vector = NDArray[np.float64]
 
 
 def warp(one: Vector, other: Vector, band: float = 0.1) -> NDArray[np.intp]:
-    r"""Return which samples of two ways belong together.
+    r"""Return the pairs of corresponding samples of two paths.
 
     .. math::
         D_{ij} = |a_i - b_j| + \min(D_{i-1,j},\, D_{i-1,j-1},\, D_{i,j-1}), \qquad
         \left| j - i \tfrac{m}{n} \right| \le \beta \max(n, m)
 
     Args:
-        one: Way a, (n, d).
-        other: Way b, (m, d).
-        band: How far apart in time they may be, as a share of the longer way.
+        one: Path a, (n, d).
+        other: Path b, (m, d).
+        band: Maximum index offset of a pair as a fraction of the longer path.
 
     Returns:
-        Pairs (i, j) from the first samples to the last ones, (pairs, 2).
+        Pairs (i, j) from the first to the last samples, (pairs, 2).
 
     Source: Sakoe and Chiba, IEEE Trans. Acoustics, Speech, and Signal Processing 1978.
     """
     n, m = len(one), len(other)
-    reach = max(1, int(np.ceil(band * max(n, m))))
+    half_width = max(1, int(np.ceil(band * max(n, m))))
     costs = np.full((n + 1, m + 1), np.inf)
     costs[0, 0] = 0.0
     for i in range(1, n + 1):
         middle = i * m / n
-        low, high = max(1, int(middle - reach)), min(m, int(middle + reach) + 1)
-        apart = np.linalg.norm(other[low - 1 : high] - one[i - 1], axis=1).tolist()
+        low, high = max(1, int(middle - half_width)), min(m, int(middle + half_width) + 1)
+        distances = np.linalg.norm(other[low - 1 : high] - one[i - 1], axis=1).tolist()
         before, row, left = costs[i - 1], costs[i], np.inf
         above = np.minimum(before[low : high + 1], before[low - 1 : high]).tolist()
-        for place, (distance, best) in enumerate(zip(apart, above), low):
+        for j, (distance, best) in enumerate(zip(distances, above), low):
             left = distance + min(best, left)
-            row[place] = left
+            row[j] = left
     pairs, i, j = [(n, m)], n, m
     while (i, j) != (1, 1):
         steps = ((i - 1, j - 1), (i - 1, j), (i, j - 1))
@@ -48,7 +48,7 @@ def warp(one: Vector, other: Vector, band: float = 0.1) -> NDArray[np.intp]:
 
 
 def warped_rmse(one: Vector, other: Vector, band: float = 0.1) -> float:
-    """Return the root of the mean square distance of two ways after warping."""
+    """Return the RMS distance of two paths after warping."""
     pairs = warp(one, other, band)
-    off = one[pairs[:, 0]] - other[pairs[:, 1]]
-    return float(np.sqrt(np.square(off).sum(axis=1).mean()))
+    offsets = one[pairs[:, 0]] - other[pairs[:, 1]]
+    return float(np.sqrt(np.square(offsets).sum(axis=1).mean()))

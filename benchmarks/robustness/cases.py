@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is tried: laws with their default gains, and conditions that they do not know of."""
+"""Cases of the robustness map: controllets with default gains, and conditions."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from multipanda_py.robots import MODELS
 
 HERE, PEER = "this package", "textbook law, gains of another stack"
 
-
 USUAL_STEP = 0.3
+"""Step of a target as a fraction of the gate."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """A law as it is tried.
+    """Row of the map: a controllet and its kinds of target.
 
     Attributes:
-        name: In the map.
-        type: As in a cell file.
-        params: Where they are not the defaults.
-        n_arms: How many arms it gets.
-        moves_by: What a target is: ``joint``, ``goal`` (a joint goal anywhere), ``velocity``,
-            ``pose``, ``object``, ``leader`` (the first arm is pulled) or nothing.
-        presses_by: How it is brought to push: ``joint``, ``pose``, ``wrench``, ``squeeze``,
-            ``leader``, or nothing.
-        group: Whose it is.
-        model: What its arms are.
+        name: Name of the row.
+        type: Type of the controllet in a cell file.
+        moves_by: Kind of target in free space: ``joint``, ``goal`` (joint goal without a gate),
+            ``velocity``, ``pose``, ``object``, ``leader`` (a force on the first arm) or empty.
+        presses_by: Kind of target in contact: ``joint``, ``pose``, ``wrench``, ``squeeze``
+            (internal force), ``leader`` or empty.
+        params: Parameters other than the defaults.
+        n_arms: Number of arms, 1 or 2.
+        group: Origin of the controllet, ``HERE`` or ``PEER``.
+        model: Robot model of the arms.
     """
 
     name: str
@@ -44,26 +44,26 @@ class Law:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Parameters as in a cell file; other stacks hand their laws the target as it comes."""
+        """Parameters in the cell file, without the governor for laws of other stacks."""
         return self.params | ({"governor": {"enabled": False}} if self.group == PEER else {})
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names of its arms."""
+        """Names of the arms."""
         return ("arm",) if self.n_arms == 1 else ("left", "right")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What the laws do not know of.
+    """Column of the map: errors of the arm that the controllet does not model, and the task.
 
     Attributes:
-        name: In the map.
-        perturbation: As in a cell file.
-        noise: As in a cell file.
-        joints: As in a cell file.
-        surface: Stiffness of what is pushed against [N/m]; 0 is free space.
-        step: Share of the gate that a step of the target takes.
+        name: Name of the column.
+        perturbation: Entry ``perturbation`` of the arm in the cell file.
+        noise: Entry ``noise`` of the arm in the cell file.
+        joints: Entry ``transmission`` of the arm in the cell file.
+        surface: Stiffness of the contact surface [N/m], 0 for free space.
+        step: Step of the target as a fraction of the gate.
     """
 
     name: str
@@ -110,13 +110,13 @@ LAWS = (
         **CRISP, "stiffness": [1000.0] * 6, "damping": [100.0] * 6,
         "design": "operational_space"}, group=PEER),
 )  # fmt: skip
-"""In the order of the map."""
+"""Rows of FR3 arms in the order of the map."""
 OTHERS = ("ur5e", "kinova_gen3", "iiwa14")
-"""Arms that the laws of this package are tried on besides."""
+"""Other robot models, for the controllets of this package."""
 
 
 def laws_on(model: str) -> tuple[Law, ...]:
-    """Return what is tried on a kind of arm; gains of other stacks are for an FR3."""
+    """Return the rows of a robot model; the gains of other stacks are for an FR3 only."""
     if model == "fr3":
         return LAWS
     own = (law for law in LAWS if law.group == HERE)
@@ -125,28 +125,30 @@ def laws_on(model: str) -> tuple[Law, ...]:
 
 EVERY_LAW = tuple(law for model in ("fr3", *OTHERS) for law in laws_on(model))
 
-
 NOISE = {"q": 1e-5, "dq": 2e-3, "tau": 0.1}
 BIAS = [0.5] * 7
 HEAVY = 3.0
-"""What an FR3 may carry [kg]."""
+"""Maximum payload of an FR3 [kg]."""
 OFF = {"tau_bias": BIAS, "tau_drift": [0.1] * 7}
 ELASTIC = {
     "stiffness": [14000.0] * 4 + [9000.0] * 3,
     "damping": [14.0] * 4 + [9.0] * 3,
     "ripple": [0.2] * 7,
 }
-"""A fair guess at an FR3, see the cell file's reference."""
+"""Estimated transmission of an FR3, see the reference of cell files."""
 STIFFNESS_PER_TORQUE = 160.0
-"""Of gears, over the torque limit of their joint, where that is more than an FR3's: an assumption
-of ours, as makers publish neither. It is what the FR3's strong joints have here [1/rad]."""
-BORNE = {"kinova_gen3": 2.0}
-"""The heavy payload where a joint bears no 3 kg in the usual posture: a Gen3's sixth bears
-2.2 kg beside its own weight [kg]."""
+"""Assumed ratio of gear stiffness to torque limit of other arms [1/rad].
+
+It is that of the first four joints of the FR3. A joint gets the FR3's stiffness if that is larger.
+Manufacturers do not publish the stiffness."""
+REDUCED_PAYLOAD = {"kinova_gen3": 2.0}
+"""Payload that replaces ``HEAVY`` for arms whose torque limits are too low for it [kg].
+
+In its ready configuration the sixth joint of a Gen3 can carry 2.2 kg."""
 
 
 def fitted(condition: Condition, model: str) -> Condition:
-    """Return a condition, which is given for an FR3, as it is for another kind of arm."""
+    """Return a condition of an FR3 with stiffness, payload and vectors for another robot model."""
     limits, joints = MODELS[model].limits, dict(condition.joints)
     if "stiffness" in joints and model != "fr3":
         n = limits.n_joints
@@ -155,34 +157,34 @@ def fitted(condition: Condition, model: str) -> Condition:
         joints |= {"stiffness": own, "damping": [1e-3 * k for k in own]}
     perturbation = dict(condition.perturbation)
     if perturbation.get("payload") == HEAVY:
-        perturbation["payload"] = BORNE.get(model, HEAVY)
+        perturbation["payload"] = REDUCED_PAYLOAD.get(model, HEAVY)
     cut = (_for_joints(part, limits.n_joints) for part in (perturbation, condition.noise, joints))
     perturbation, noise, joints = cut
     return replace(condition, perturbation=perturbation, noise=noise, joints=joints)
 
 
 def _for_joints(settings: dict[str, Any], joints: int) -> dict[str, Any]:
-    """Return settings of seven joints for an arm of fewer: those of the last ones are left out."""
+    """Return settings whose lists of seven values are cut to the number of joints."""
     return {
         key: value[:joints] if isinstance(value, list) and len(value) == 7 else value
         for key, value in settings.items()
     }
 
 
-def _late(delay: int, lag: int, **more: Any) -> dict[str, Any]:
+def _latency(delay: int, lag: int, **more: Any) -> dict[str, Any]:
     return {"state_delay": delay * 1e-3, "torque_lag": lag * 1e-3, **more}
 
 
 FREE = (
     Condition("ideal arm"),
-    *(Condition(f"delay {ms} ms", _late(ms, 0)) for ms in (1, 2, 3, 5)),
-    Condition("lag 2 ms", _late(0, 2)),
-    Condition("delay 3 + lag 2 ms", _late(3, 2)),
-    Condition("delay 5 + lag 2 ms", _late(5, 2)),
+    *(Condition(f"delay {ms} ms", _latency(ms, 0)) for ms in (1, 2, 3, 5)),
+    Condition("lag 2 ms", _latency(0, 2)),
+    Condition("delay 3 + lag 2 ms", _latency(3, 2)),
+    Condition("delay 5 + lag 2 ms", _latency(5, 2)),
     Condition("inertia x 0.8", {"inertia_scale": 0.8}),
     Condition("inertia x 1.2", {"inertia_scale": 1.2}),
-    Condition("5 + 2 ms, inertia x 0.8", _late(5, 2, inertia_scale=0.8)),
-    Condition("5 + 2 ms, inertia x 1.2", _late(5, 2, inertia_scale=1.2)),
+    Condition("5 + 2 ms, inertia x 0.8", _latency(5, 2, inertia_scale=0.8)),
+    Condition("5 + 2 ms, inertia x 1.2", _latency(5, 2, inertia_scale=1.2)),
     Condition("noise", {}, NOISE),
     Condition("bias 0.5 Nm", {"torque_bias": BIAS}),
     Condition("torque sensors off by 0.5 Nm, drift", {}, OFF),
@@ -190,27 +192,27 @@ FREE = (
     Condition("payload 1 kg", {"payload": 1.0}),
     Condition("payload 3 kg", {"payload": HEAVY}),
     Condition("all: 2 + 2 ms, x 0.8, noise, bias, 1 kg",
-              _late(2, 2, inertia_scale=0.8, torque_bias=BIAS, payload=1.0), NOISE),
+              _latency(2, 2, inertia_scale=0.8, torque_bias=BIAS, payload=1.0), NOISE),
     Condition("step of 0.9 gates", step=0.9),
-    Condition("step of 0.9 gates, 5 + 2 ms, x 0.8", _late(5, 2, inertia_scale=0.8), step=0.9),
+    Condition("step of 0.9 gates, 5 + 2 ms, x 0.8", _latency(5, 2, inertia_scale=0.8), step=0.9),
 )  # fmt: skip
 CONTACT = tuple(
-    Condition(f"surface {surface} N/m{late}", perturbation, surface=float(surface))
-    for late, perturbation in (("", {}), (", 2 + 2 ms", _late(2, 2)))
+    Condition(f"surface {surface} N/m{latency}", perturbation, surface=float(surface))
+    for latency, perturbation in (("", {}), (", 2 + 2 ms", _latency(2, 2)))
     for surface in ("1e3", "1e4", "1e5")
 )
 CONDITIONS = (*FREE, *CONTACT)
-"""In the order of the map."""
+"""Columns of the map in order."""
 QUICK = tuple(
     condition
     for condition in CONDITIONS
     if condition.name in ("ideal arm", "delay 5 + lag 2 ms", "surface 1e4 N/m")
 )
-"""Those of the short form."""
+"""Conditions of ``map.py --quick``."""
 
 
 def applies(law: Law, condition: Condition) -> bool:
-    """Return whether a law can be tried under a condition."""
+    """Return whether the map has a field for this controllet and condition."""
     if condition.surface:
         return bool(law.presses_by)
     return condition.step == USUAL_STEP or law.moves_by in ("joint", "pose", "object")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Try every law under every condition, from several postures, and write down what happens.
+"""Simulate every controllet under every condition from several start configurations.
 
     .venv/bin/python benchmarks/robustness/map.py            # all cores, some ten minutes
-    .venv/bin/python benchmarks/robustness/map.py --quick    # a minute, nothing is written
-    .venv/bin/python benchmarks/robustness/map.py --only coupled    # those laws anew
-    .venv/bin/python benchmarks/robustness/map.py --robot ur5e      # the rows of that arm anew
+    .venv/bin/python benchmarks/robustness/map.py --quick    # one minute, writes no file
+    .venv/bin/python benchmarks/robustness/map.py --only coupled    # controllets of this name
+    .venv/bin/python benchmarks/robustness/map.py --robot ur5e      # rows of this arm
 
-What has been tried is kept next to the map until the map is complete, so that a run may be
-stopped and started again; it is forgotten when the code has changed.
+The results are written to map.json. Finished episodes are stored in map.part until the map is
+complete, so an interrupted run can continue. A change of the code discards them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 RESULT = HERE / "map.json"
 SEEDS = 2
-EVERY = 20
-"""Episodes between two lines of progress."""
+PROGRESS_EVERY = 20
+"""Episodes between two progress lines."""
 
 Episode = tuple[Law, Condition, int]
 
@@ -37,7 +37,7 @@ Episode = tuple[Law, Condition, int]
 def episodes(
     laws: Sequence[Law], conditions: Sequence[Condition], seeds: int
 ) -> Iterator[Episode]:
-    """Yield what is to be tried, in the order of the map."""
+    """Yield the episodes in the order of the map."""
     for law in laws:
         for condition in conditions:
             if applies(law, condition):
@@ -46,20 +46,20 @@ def episodes(
 
 
 def key(episode: Episode) -> str:
-    """Name an episode."""
+    """Return the key of an episode in the map."""
     law, condition, seed = episode
     return f"{law.name} | {condition.name} | {seed}"
 
 
-def attempt(episode: Episode) -> tuple[str, dict[str, Any]]:
-    """Run an episode, in a process of the pool."""
+def run_episode(episode: Episode) -> tuple[str, dict[str, Any]]:
+    """Run an episode in a worker process; return its key and result."""
     from scenarios import run
 
     return key(episode), run(*episode).rounded()
 
 
 def fingerprint() -> str:
-    """Return what changes with the code that decides what happens."""
+    """Return a hash of all code that affects the results."""
     files = [*sorted((ROOT / "multipanda_py").rglob("*.py")), *sorted(HERE.glob("*.py"))]
     digest = hashlib.sha256()
     for file in files:
@@ -67,8 +67,8 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def known(path: Path) -> dict[str, dict[str, Any]]:
-    """Return what an interrupted run of the same code has found."""
+def stored_results(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the results that an interrupted run of the same code stored."""
     if not path.exists():
         return {}
     first, *rest = path.read_text(encoding="utf-8").splitlines() or [""]
@@ -78,28 +78,34 @@ def known(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def make(
-    todo: Sequence[Episode], jobs: int, notes: Path | None = None
+    todo: Sequence[Episode], jobs: int, partial: Path | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Run episodes on several cores; what is noted already is not run again."""
-    found = known(notes) if notes else {}
+    """Run episodes in parallel and return their results.
+
+    Args:
+        todo: Episodes to run.
+        jobs: Number of worker processes.
+        partial: File of finished episodes, which are not run again.
+    """
+    found = stored_results(partial) if partial else {}
     rest = [episode for episode in todo if key(episode) not in found]
-    note = None
-    if notes:
-        note = notes.open("w", encoding="utf-8")
-        note.write(fingerprint() + "\n")
-        note.writelines(json.dumps(item) + "\n" for item in found.items())
+    log = None
+    if partial:
+        log = partial.open("w", encoding="utf-8")
+        log.write(fingerprint() + "\n")
+        log.writelines(json.dumps(item) + "\n" for item in found.items())
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        os.environ.setdefault(name, "1")  # of the processes that are started now
+        os.environ.setdefault(name, "1")  # The workers inherit this.
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for n, (name, result) in enumerate(pool.imap_unordered(attempt, rest), 1):
+        for n, (name, result) in enumerate(pool.imap_unordered(run_episode, rest), 1):
             found[name] = result
-            if note:
-                note.write(json.dumps([name, result]) + "\n")
-                note.flush()
-            if n % EVERY == 0 or n == len(rest):
+            if log:
+                log.write(json.dumps([name, result]) + "\n")
+                log.flush()
+            if n % PROGRESS_EVERY == 0 or n == len(rest):
                 sys.stderr.write(f"{n} of {len(rest)} episodes; {name}: {result['verdict']}\n")
-    if note:
-        note.close()
+    if log:
+        log.close()
     return {key(episode): found[key(episode)] for episode in todo}
 
 
@@ -110,35 +116,37 @@ def write(found: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def main() -> int:
-    """Make the map."""
+    """Run the episodes of the command line, print failures and write the map."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="three conditions, one posture")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="postures per law and condition")
-    parser.add_argument("--only", default="", help="laws with this in their name; others are kept")
     parser.add_argument(
-        "--robot", choices=("fr3", *OTHERS), default="fr3", help="rows of others are kept"
+        "--quick", action="store_true", help="three conditions, one start configuration"
     )
-    parser.add_argument("--json", type=Path, help=f"where to write; by default {RESULT.name}")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="worker processes")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="start configurations per field")
+    parser.add_argument("--only", default="", help="only controllets with this in their name")
+    parser.add_argument(
+        "--robot", choices=("fr3", *OTHERS), default="fr3", help="arm; rows of other arms stay"
+    )
+    parser.add_argument("--json", type=Path, help=f"output file, default {RESULT.name}")
     options = parser.parse_args()
     conditions, seeds = (QUICK, 1) if options.quick else (CONDITIONS, options.seeds)
     path = options.json or (None if options.quick else RESULT)
-    notes = path.with_suffix(".part") if path else None
+    partial = path.with_suffix(".part") if path else None
     laws = laws_on(options.robot)
     todo = [e for e in episodes(laws, conditions, seeds) if options.only in e[0].name]
     if not todo:
-        parser.error(f"--only: got {options.only!r}, which is in no law's name")
-    found = make(todo, options.jobs, notes)
+        parser.error(f"--only: no controllet of {options.robot} has {options.only!r} in its name")
+    found = make(todo, options.jobs, partial)
     for name, result in found.items():
         if result["verdict"] != "stable":
             sys.stdout.write(f"{result['verdict']:9}{name}: {result['reason']}\n")
-    if path and notes:
+    if path and partial:
         if path.exists():
-            kept = json.loads(path.read_text(encoding="utf-8")) | found
+            merged = json.loads(path.read_text(encoding="utf-8")) | found
             names = [key(episode) for episode in episodes(EVERY_LAW, conditions, seeds)]
-            found = {name: kept[name] for name in names if name in kept}
+            found = {name: merged[name] for name in names if name in merged}
         write(found, path)
-        notes.unlink()
+        partial.unlink()
     return 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write doc/robustness.md and its figure from the map that map.py has made."""
+"""Write doc/robustness.md and its figure from map.json."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ The sign of a field is the verdict.
 **To choose a controllet,** find the conditions of your robot and task in the table of
 [conditions](#conditions), for example its latency, load and surface. Take the controllets that are
 stable (·) in all of these columns of your arm's [map](#map). If several are left and the arm
-touches things, compare their [contact forces](#contact-forces).
+touches objects, compare their [contact forces](#contact-forces).
 
 ## Row of your controllet
 Add a line to `LAWS` in `benchmarks/robustness/cases.py`: name of the row, type in the cell file,
@@ -119,19 +119,19 @@ with the published gains of other stacks. They run in the same loop, limits and 
 
 
 def worst(found: Found, law: str, condition: str) -> dict[str, Any] | None:
-    """Return the worst of the episodes of a field, or None if there are none."""
+    """Return the result of the worst episode of a field, or None if it has no episodes."""
     results = [value for name, value in found.items() if name.startswith(f"{law} | {condition} |")]
     return max(results, key=lambda r: (ORDER.index(r["verdict"]), r["speed"]), default=None)
 
 
 def tried(found: Found) -> tuple[Law, ...]:
-    """Return the laws on other arms that the map has."""
+    """Return the rows of other arms that the map has."""
     names = {name.split(" | ")[0] for name in found}
     return tuple(law for law in EVERY_LAW[len(LAWS) :] if law.name in names)
 
 
 def letters(found: Found, laws: tuple[Law, ...] = LAWS) -> list[str]:
-    """Return the map as text: one line per law, one sign per condition."""
+    """Return the map as text, with a line per row and a sign per condition."""
     width = max((len(law.name) for law in laws), default=0)
     numbers = [f"{n:2d}" for n in range(1, len(CONDITIONS) + 1)]
     lines = ["```", " " * width + "  " + " ".join(numbers)]
@@ -149,7 +149,7 @@ def letters(found: Found, laws: tuple[Law, ...] = LAWS) -> list[str]:
 
 
 def conditions() -> list[str]:
-    """Return the numbered conditions as a table of three columns, and their abbreviations."""
+    """Return a table of the numbered conditions, and a list of their terms."""
     names = [f"{n}: {c.name}" for n, c in enumerate(CONDITIONS, 1)]
     rows = -(-len(names) // 3)
     return [
@@ -171,7 +171,7 @@ def conditions() -> list[str]:
 
 
 def not_stable(found: Found) -> list[str]:
-    """Return a table of every field that is not stable, what happened there, and why."""
+    """Return a table of the fields that are not stable, with event and cause."""
     lines = ["| controllet | condition | verdict | event | cause |", "|---|---|---|---|---|"]
     for law in (*LAWS, *tried(found)):
         for condition in CONDITIONS:
@@ -183,7 +183,7 @@ def not_stable(found: Found) -> list[str]:
 
 
 def contacts(found: Found) -> list[str]:
-    """Return a table of the forces on each surface: at the end, and at most."""
+    """Return a table of the final and maximum contact forces on each surface."""
     names = list(dict.fromkeys(c.name.split(",")[0] for c in CONTACT))
     lines = ["| controllet | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for law in (*LAWS, *tried(found)):
@@ -203,9 +203,9 @@ def contacts(found: Found) -> list[str]:
 
 
 def summary(found: Found) -> str:
-    """Return how many fields of each group of laws are not stable."""
+    """Return a table of the number of fields per group, and of those that are not stable."""
     parts = []
-    for laws, of in (
+    for laws, label in (
         ([law for law in LAWS if law.group == HERE], "controllets of this package on FR3 arms"),
         (tried(found), "the same on other arms"),
         ([law for law in LAWS if law.group == PEER], "textbook laws with gains of other stacks"),
@@ -213,30 +213,30 @@ def summary(found: Found) -> str:
         fields = [worst(found, law.name, c.name) for law in laws for c in CONDITIONS]
         verdicts = [field["verdict"] for field in fields if field]
         failed = sum(verdict != STABLE for verdict in verdicts)
-        parts.append(f"| {of} | {len(verdicts)} | {failed} |")
+        parts.append(f"| {label} | {len(verdicts)} | {failed} |")
     return "\n".join(["| controllets | fields | not stable |", "|---|---|---|", *parts])
 
 
 def page(found: Found) -> str:
     """Return the text of the page."""
     import scenarios
-    from cases import BORNE, HEAVY, NOISE, STIFFNESS_PER_TORQUE, USUAL_STEP
+    from cases import HEAVY, NOISE, REDUCED_PAYLOAD, STIFFNESS_PER_TORQUE, USUAL_STEP
 
     seeds = 1 + max(int(name.rsplit("|", 1)[1]) for name in found)
     noise = f"{NOISE['q']:g} rad, {NOISE['dq']:g} rad/s, {NOISE['tau']:g} Nm"
     fields: dict[str, Any] = {
-        "push": scenarios.PUSH, "more": 1e-3 * scenarios.TIMES * scenarios.TIMEOUT_SCALE,
+        "push": scenarios.PUSH, "more": 1e-3 * scenarios.MAX_EXTENSIONS * scenarios.EXTRA_CYCLES,
         "step": USUAL_STEP, "gap": 1e3 * scenarios.GAP, "deep": 1e3 * scenarios.DEEP,
         "press": scenarios.PRESS, "seeds": seeds, "noise": noise, "share": AT_LIMIT,
         "rest": AT_REST, "gears": STIFFNESS_PER_TORQUE, "heavy": HEAVY,
-        "gen3": BORNE["kinova_gen3"], "summary": summary(found),
+        "gen3": REDUCED_PAYLOAD["kinova_gen3"], "summary": summary(found),
     }  # fmt: skip
     head, method = TEXT.format(**fields), METHOD.format(**fields)
     others = tried(found)
     rest = ", ".join(law.name for law in EVERY_LAW[len(LAWS) :] if law not in others)
-    yet = "Each arm has its default gains. The numbers are the conditions of the table above."
-    yet += f" Not simulated yet: {rest}." if rest else ""
-    more = ["## Other arms", yet, "", *letters(found, others), ""]
+    intro = "Each arm has its default gains. The numbers are the conditions of the table above."
+    intro += f" Not simulated yet: {rest}." if rest else ""
+    more = ["## Other arms", intro, "", *letters(found, others), ""]
     parts = [
         head.rstrip("\n"), "", *conditions(), "", "## Map", "", *letters(found), "",
         *(more if others else ()), "## Fields that are not stable",
@@ -260,7 +260,7 @@ def page(found: Found) -> str:
 
 
 def draw(found: Found, path: Path) -> None:
-    """Draw the map."""
+    """Draw the map of the FR3 rows."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -277,8 +277,8 @@ def draw(found: Found, path: Path) -> None:
             x, y = column + (0.4 if column >= contact_from else 0.0), row + gap[law.name]
             ax.add_patch(Rectangle((x, y), 0.94, 0.9, color=COLOUR[verdict], lw=0))
             if verdict not in ("", STABLE):
-                light = "white" if verdict == UNSTABLE else "black"
-                ax.text(x + 0.47, y + 0.45, SIGN[verdict], ha="center", va="center", color=light,
+                ink = "white" if verdict == UNSTABLE else "black"
+                ax.text(x + 0.47, y + 0.45, SIGN[verdict], ha="center", va="center", color=ink,
                         fontsize=8)  # fmt: skip
     ax.set_xlim(0, len(CONDITIONS) + 0.4)
     ax.set_ylim(len(LAWS) + 0.4, 0)
@@ -303,14 +303,14 @@ def draw(found: Found, path: Path) -> None:
 
 
 def main() -> int:
-    """Write the page."""
+    """Write page and figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--json", type=Path, default=RESULT, help="the map")
-    parser.add_argument("--out", type=Path, default=PAGE, help="the page")
-    parser.add_argument("--figure", type=Path, default=FIGURE, help="the figure")
+    parser.add_argument("--json", type=Path, default=RESULT, help="result file of map.py")
+    parser.add_argument("--out", type=Path, default=PAGE, help="page to write")
+    parser.add_argument("--figure", type=Path, default=FIGURE, help="figure to write")
     options = parser.parse_args()
     if not options.json.is_file():
-        parser.error(f"{options.json} is not there: map.py writes it")
+        parser.error(f"{options.json}: no such file. Run map.py to write it.")
     found: Found = json.loads(options.json.read_text(encoding="utf-8"))
     options.out.write_text(page(found), encoding="utf-8")
     draw(found, options.figure)

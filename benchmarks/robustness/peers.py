@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The textbook laws that other stacks run, written from their equations.
+"""Textbook laws of other stacks, implemented from their equations as third-party controllets.
 
-They run through the same loop, clamp and simulated arm as the laws of this package, as
-third-party controllets; the gains of each stack are in :mod:`cases`. Filters of states and
-torques and narrower limits of the torque rate are left out, which is kind to the stacks that
-have them: each adds delay.
+They run in the same loop, limits and simulation as the controllets of this package. The gains of
+each stack are in :mod:`cases`. Filters of states and torques, and lower limits of the torque rate,
+are omitted. This favours the stacks that have them, since each adds delay.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class TextbookJointImpedance(Controllet[JointTarget, TextbookJointParams]):
     Params, Target = TextbookJointParams, JointTarget
 
     def on_activate(self, states: Sequence[ArmState], target: JointTarget) -> None:
-        """Hold the measured posture."""
+        """Set the target to the measured configuration."""
         for arm, state in enumerate(states):
             target.q[arm][:] = state.q
 
@@ -57,25 +56,27 @@ class TextbookCartesianParams:
     design: str = choice(
         "diagonal",
         options=("diagonal", "inertia", "operational_space"),
-        doc="D as given, square-root design by the inertia, or accelerations times inertia",
+        doc="given damping, square-root design with the inertia, or inertia times acceleration",
     )
-    damping_ratio: float = number(0.8, low=0, doc="of design inertia")
-    regularisation: float = number(0.01, low=0, doc="of the inertia of operational_space")
+    damping_ratio: float = number(0.8, low=0, doc="damping ratio of design inertia")
+    regularisation: float = number(
+        0.01, low=0, doc="regularisation of the inertia of design operational_space"
+    )
     error_clip: Vector = vector(*[10.0] * 6, unit="m, rad", low=0)
     posture_stiffness: float = number(0.5, unit="Nm/rad", low=0)
     projector: str = choice("kinematic", options=("kinematic", "dynamic"))
-    posture_torque: float = number(100.0, unit="Nm", low=0, doc="largest in the nullspace")
+    posture_torque: float = number(100.0, unit="Nm", low=0, doc="maximum torque in the nullspace")
 
 
 class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianParams]):
-    r"""Spring and damper at the tool, and a posture in the nullspace.
+    r"""Spring and damper at the tool, and a joint spring in the nullspace.
 
     .. math::
         \tau = J^T A (K e - D J \dot q)
              + \mathrm{clip}(N (k_n (q_n - q) - 2 \sqrt{k_n} \dot q)), \qquad
         A = I \text{ or } \Lambda
 
-    D is diagonal (2 sqrt(k) unless given), or :math:`\zeta (\Lambda^{1/2} K^{1/2} + K^{1/2}
+    D is diagonal (default :math:`2 \sqrt{k}`), or :math:`\zeta (\Lambda^{1/2} K^{1/2} + K^{1/2}
     \Lambda^{1/2})`. N is :math:`I - J^T (J^T)^+` or :math:`I - J^T \Lambda J M^{-1}`.
     """
 
@@ -87,7 +88,7 @@ class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianPa
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
-        """Hold the measured pose and posture."""
+        """Set the target to the measured pose and configuration."""
         target.seed(states)
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
@@ -98,16 +99,16 @@ class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianPa
             error[3:] = pin.log3(target.rotation_ee_in_base[arm] @ state.rotation_ee_in_base.T)
             np.clip(error, -p.error_clip, p.error_clip, out=error)
             twist = state.jacobian @ state.dq
-            requested = p.stiffness * error - self._damping(state) @ twist
+            wrench = p.stiffness * error - self._damping(state) @ twist
             if p.design == "operational_space":
-                requested = self._inertia(state) @ requested
+                wrench = self._inertia(state) @ wrench
             k = p.posture_stiffness
-            posture = (
+            joint_torques = (
                 k * (target.nullspace_configuration[arm] - state.q) - 2.0 * np.sqrt(k) * state.dq
             )
-            free = self._project(state, posture)
-            np.clip(free, -p.posture_torque, p.posture_torque, out=free)
-            self.tau[arm][:] = state.jacobian.T @ requested + free
+            nullspace_torques = self._project(state, joint_torques)
+            np.clip(nullspace_torques, -p.posture_torque, p.posture_torque, out=nullspace_torques)
+            self.tau[arm][:] = state.jacobian.T @ wrench + nullspace_torques
 
     def _damping(self, state: ArmState) -> Matrix:
         p = self.params

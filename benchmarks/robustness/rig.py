@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated cell under one law and one condition, watched by what really moves.
+"""Simulated cell with one controllet under one condition.
 
-Speeds are those of the simulation, not those that the law sees; contact is a spring that
-belongs to the rig, so that its stiffness is what it is said to be.
+Recorded speeds are those of the simulation, without measurement errors. The rig computes the
+contact force itself, so that the surface has exactly the stiffness of the condition.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ AT_BOX = {
 }
 HERE = Path(__file__).parent
 PLUGIN = HERE / "plugin"
-"""Where the textbook laws are declared as those of another distribution."""
+"""Folder with the entry points of the textbook laws, as of a third-party distribution."""
 ROD = {
     "mass": 0.2, "com": [0.0, 0.0, 0.04], "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
     "position": [0.0, 0.0, 0.08],
 }  # fmt: skip
 FAULT = 10
-"""Events from this number on latch a fault."""
+"""Lowest event number that latches a fault."""
 SURFACE_MASS = 2.0
-"""Whose critical damping the surface has a twentieth of [kg]."""
+"""Mass for the damping of the surface, which is 5 % of critical damping [kg]."""
 
 
 def find_textbook_laws() -> None:
-    """Let the registry find the laws in :mod:`peers`, also if it has looked before."""
+    """Add the laws of :mod:`peers` to the registry and clear its caches."""
     for folder in (HERE, PLUGIN):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
@@ -50,33 +50,37 @@ def find_textbook_laws() -> None:
         cached.cache_clear()
 
 
-def start_posture(arm: str, law: Law, condition: Condition, rng: np.random.Generator) -> Vector:
-    """Return where an arm starts, (n,) [rad]: as usual for seed 0, else bent at random."""
+def start_configuration(
+    arm: str, law: Law, condition: Condition, rng: np.random.Generator
+) -> Vector:
+    """Return the default configuration of an arm plus a random offset, (n,) [rad]."""
     robot = MODELS[law.model]
     q = np.array(robot.ready)
     if condition.surface and law.model == "fr3":
         q = AT_BOX[arm] if law.n_arms == 2 else OVER_TABLE
-    bend = 0.2 if condition.surface else 0.5
-    q = q + rng.uniform(-bend, bend, robot.n_joints)
+    offset = 0.2 if condition.surface else 0.5
+    q = q + rng.uniform(-offset, offset, robot.n_joints)
     return np.clip(q, robot.limits.lower + 0.3, robot.limits.upper - 0.3)
 
 
 class Rig:
-    """One episode.
+    """Simulation of one episode.
 
     Args:
-        law: What controls.
-        condition: What the law does not know of.
-        seed: Of the posture; 0 takes the usual one.
+        law: Row of the map.
+        condition: Column of the map.
+        seed: Seed of the start configuration, 0 for the default configuration.
 
     Attributes:
-        cell: The cell, inline.
-        speed: True joint speeds of every cycle so far, (cycles, joints) [rad/s].
-        tau: Commanded torques, per cycle, (joints,) [Nm].
-        force: That the surface exerts, per cycle [N].
-        limits: Of the arms.
-        phase: What is being done.
-        pull: Force on the tool of every arm besides, along the axes of the world, (arms, 3) [N].
+        cell: Inline cell.
+        speed: Simulated joint speeds per cycle, each (joints,) [rad/s].
+        tau: Commanded torques per cycle, each (joints,) [Nm].
+        force: Contact force per cycle [N].
+        limits: Limits of the arms.
+        phase: Name of the present phase, for reasons of verdicts.
+        pull: Additional external force on each tool in the world frame, (arms, 3) [N].
+        faults: Names of the faults so far.
+        home: Measured states at the last ``mark``.
     """
 
     def __init__(self, law: Law, condition: Condition, seed: int) -> None:
@@ -87,9 +91,9 @@ class Rig:
         rng = np.random.default_rng(seed)
         arms: dict[str, Any] = {}
         for i, arm in enumerate(law.arms):
-            q = start_posture(arm, law, condition, rng)
+            q = start_configuration(arm, law, condition, rng)
             if seed == 0:
-                q = start_posture(arm, law, condition, _Still())  # type: ignore[arg-type]
+                q = start_configuration(arm, law, condition, _Midpoint())  # type: ignore[arg-type]
             arms[arm] = {
                 "position": [0.0, (0.3, -0.3)[i] if law.n_arms == 2 else 0.0, 0.0],
                 "q_start": q.tolist(),
@@ -100,7 +104,7 @@ class Rig:
                 "gripper": False,
                 "tool": ROD,
             }
-        if law.moves_by == "leader":  # is led by hand: what it does not carry would pull it down
+        if law.moves_by == "leader":  # These errors would move it, as it is guided by hand.
             heavier = () if MODELS[law.model].compensates_gravity else ("inertia_scale",)
             for key in ("payload", "torque_bias", *heavier):
                 arms["left"]["perturbation"].pop(key, None)
@@ -138,50 +142,54 @@ class Rig:
         self._maximum = np.tile(limits.torque, law.n_arms)
 
     def close(self) -> None:
-        """End the cell."""
+        """Close the cell."""
         self.cell.close()
 
     def push(self, speeds: Vector) -> None:
-        """Set the joint speeds of all arms in an instant, (joints,) [rad/s]."""
+        """Set the joint speeds of all arms in the simulation, (joints,) [rad/s]."""
         self.data.qvel[self._dofs] = speeds
         if len(self._rotors):
             self.data.qvel[self._rotors] = speeds
 
     def tips(self) -> Vector:
-        """Return the points of all tools in the world, (arms, 3) [m]."""
+        """Return the tool tips of all arms in the world frame, (arms, 3) [m]."""
         mujoco.mj_kinematics(self.model, self.data)
         rotations = self.data.xmat[self._bodies].reshape(-1, 3, 3)
         return self.data.xpos[self._bodies] + rotations @ self._reach
 
     def place_surface(self, gap: float) -> None:
-        """Put a surface below the tool of the last arm, or between two tools that squeeze."""
-        self._surface = self._room() - gap
+        """Place a surface below the last tool, or between both tools of a coupled controllet.
 
-    def _room(self) -> float:
+        Args:
+            gap: Distance of tool and surface [m].
+        """
+        self._surface = self._distance() - gap
+
+    def _distance(self) -> float:
         tips = self.tips()
         if self.law.presses_by == "squeeze":
             return float(np.linalg.norm(tips[0] - tips[1]))
         return float(tips[-1, 2])
 
     def mark(self) -> None:
-        """Remember the measured states: targets are relative to them."""
+        """Store the measured states, to which targets are relative."""
         self.home = [self.cell.state(arm) for arm in self.law.arms]
         if self.law.moves_by == "object":
             report = self.cell.report("law")
             self.object_at = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
 
-    def ask(self, arm: str, *args: Any, **targets: Any) -> None:
-        """Give an arm a target; one that is too far from a swinging arm is not taken."""
+    def send_target(self, arm: str, *args: Any, **targets: Any) -> None:
+        """Send a target to an arm, and ignore a rejection by the gate of an oscillating arm."""
         with contextlib.suppress(TargetRejected):
             self.cell.set_target(arm, *args, **targets)
 
-    def ask_object(self, *args: Any, **targets: Any) -> None:
-        """Give the object of a coupled law a target, likewise."""
+    def send_object_target(self, *args: Any, **targets: Any) -> None:
+        """Send a target to the object of a coupled controllet, and ignore a rejection."""
         with contextlib.suppress(TargetRejected):
             self.cell.set_object_target("law", *args, **targets)
 
     def jacobian(self) -> Vector:
-        """Return the Jacobian of the first tool in the world, (6, n)."""
+        """Return the Jacobian of the first tool in the world frame, (6, n)."""
         jacobian = np.zeros((6, self.model.nv))
         tip = self.tips()[0]
         mujoco.mj_comPos(self.model, self.data)
@@ -189,7 +197,7 @@ class Rig:
         return jacobian[:, self._dofs[: self.limits.n_joints]]
 
     def step(self, cycles: int) -> None:
-        """Run cycles and watch; does nothing more once the simulation has diverged."""
+        """Run cycles and record speeds, torques, forces and faults."""
         for _ in range(cycles):
             self._act()
             self.cell.step(1)
@@ -198,7 +206,7 @@ class Rig:
         self.faults += [e.event.name.lower() for e in self.cell.events() if e.event >= FAULT]
 
     def limited(self, cycles: int) -> NDArray[np.bool_]:
-        """Return in which of the last cycles a torque or its rate was at its limit."""
+        """Return flags of the last cycles with a torque or torque rate at its limit, (cycles,)."""
         tau = np.array(self.tau[-cycles - 1 :])
         at_limit = np.abs(tau) > 0.98 * self._maximum
         at_limit[1:] |= np.abs(np.diff(tau, axis=0)) > 0.98 * self._rate
@@ -206,34 +214,34 @@ class Rig:
         return found
 
     def _act(self) -> None:
-        """Apply the surface and the pull of this cycle."""
+        """Apply the contact force and the external forces of this cycle."""
         force = 0.0
         if self._surface is not None or self.law.moves_by == "leader":
             forces = self.pull.copy()
             tips = self.tips()
             if self._surface is not None:
                 k = self.condition.surface
-                depth = max(0.0, self._surface - self._room())
-                sinking = (depth - self._depth) * 1e3
+                depth = max(0.0, self._surface - self._distance())
+                rate = (depth - self._depth) * 1e3
                 damping = 0.1 * np.sqrt(k * SURFACE_MASS)
-                force = max(0.0, k * depth + damping * sinking) if depth > 0.0 else 0.0
+                force = max(0.0, k * depth + damping * rate) if depth > 0.0 else 0.0
                 self._depth = depth
                 if self.law.presses_by == "squeeze":
-                    apart = (tips[0] - tips[1]) / np.linalg.norm(tips[0] - tips[1])
-                    forces[0] += force * apart
-                    forces[1] -= force * apart
+                    normal = (tips[0] - tips[1]) / np.linalg.norm(tips[0] - tips[1])
+                    forces[0] += force * normal
+                    forces[1] -= force * normal
                 else:
                     forces[-1, 2] += force
             mujoco.mj_comPos(self.model, self.data)
-            for body, tip, pushed in zip(self._bodies, tips, forces):
+            for body, tip, applied in zip(self._bodies, tips, forces):
                 lever = tip - self.data.xipos[body]
-                self.data.xfrc_applied[body, :3] = pushed
-                self.data.xfrc_applied[body, 3:] = np.cross(lever, pushed)
+                self.data.xfrc_applied[body, :3] = applied
+                self.data.xfrc_applied[body, 3:] = np.cross(lever, applied)
         self.force.append(force)
 
 
-class _Still:
-    """A random generator that leaves everything where it is."""
+class _Midpoint:
+    """Substitute for a random generator that returns the middle of the interval."""
 
     @staticmethod
     def uniform(low: float, high: float, size: int) -> Vector:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to an arm in one episode, and what is asked of its law."""
+"""Scenarios of the episodes, in free space and in contact."""
 
 from __future__ import annotations
 
@@ -14,27 +14,34 @@ from verdict import WINDOW, Verdict, judge_contact, judge_fault, judge_rest
 from multipanda_py import Pose
 from multipanda_py.state import Vector
 
-PUSH = 0.3  # largest joint speed of a push [rad/s]
-RENEW = 20  # cycles between two targets of a stream
-DEEP = 0.02  # how far behind the surface a pose is asked for [m]
-GAP = 0.005  # between tool and surface at the start [m]
-PRESS = 10.0  # force asked for [N]
-LEAD = 4.0  # force of a hand that leads an arm [N]
-BRAKING = 1000  # cycles that hold has to stop an arm
-AFTER_FAULT = 1500  # cycles in which it is watched after that
-TIMEOUT_SCALE = 2000  # cycles more for what does not clearly come to rest
-TIMES = 3  # that it is given them
+PUSH = 0.3  # Maximum joint speed after a push [rad/s].
+RENEW = 20  # Cycles between two targets of a stream.
+DEEP = 0.02  # Depth of a target pose below the surface [m].
+GAP = 0.005  # Distance of tool and surface at the start [m].
+PRESS = 10.0  # Target of the contact force [N].
+LEAD = 4.0  # Force of the hand that guides a leader arm [N].
+BRAKING = 1000  # Cycles in which hold has to stop an arm after a fault.
+AFTER_FAULT = 1500  # Number of cycles after braking for the verdict.
+EXTRA_CYCLES = 2000  # Additional cycles for an arm that does not clearly come to rest.
+MAX_EXTENSIONS = 3  # Maximum number of such extensions.
 
 
 class _Faulted(Exception):
-    """The arm has a fault: what was planned is over."""
+    """Fault of an arm, which ends the scenario."""
 
 
 Scenario = Callable[[Rig, Verdict, np.random.Generator], None]
 
 
 def run(law: Law, condition: Condition, seed: int, scenario: Scenario | None = None) -> Verdict:
-    """Return what becomes of a law in one episode; by default in free space or in contact."""
+    """Return the verdict on one episode.
+
+    Args:
+        law: Row of the map.
+        condition: Column of the map.
+        seed: Seed of the configuration and of the motion.
+        scenario: Scenario; by default that of contact or free space, as the condition requires.
+    """
     rig, verdict = Rig(law, condition, seed), Verdict()
     try:
         play = scenario or (_contact if condition.surface else _free)
@@ -50,34 +57,34 @@ def run(law: Law, condition: Condition, seed: int, scenario: Scenario | None = N
 
 
 def go(rig: Rig, cycles: int) -> None:
-    """Run, and leave the scenario at a fault."""
+    """Run cycles, and end the scenario at a fault."""
     rig.step(cycles)
     if rig.faults:
         raise _Faulted
 
 
 def rest(rig: Rig, verdict: Verdict, cycles: int) -> None:
-    """Let the arm come to rest, and judge whether it did; give a slow swing more time."""
+    """Wait until the arm rests, and judge it; extend the time for slow oscillations."""
     go(rig, cycles)
-    watched = 2 * WINDOW
-    for _ in range(TIMES):
-        if _judge(rig, Verdict(), watched):
+    last = 2 * WINDOW
+    for _ in range(MAX_EXTENSIONS):
+        if _judge(rig, Verdict(), last):
             break
-        go(rig, TIMEOUT_SCALE)
-        watched = min(watched + TIMEOUT_SCALE, 2 * TIMEOUT_SCALE)
-    _judge(rig, verdict, watched)
+        go(rig, EXTRA_CYCLES)
+        last = min(last + EXTRA_CYCLES, 2 * EXTRA_CYCLES)
+    _judge(rig, verdict, last)
 
 
-def _judge(rig: Rig, verdict: Verdict, watched: int) -> bool:
-    """Judge the last cycles, in which nothing should have changed."""
-    still = judge_rest(verdict, rig.phase, np.array(rig.speed[-watched:]), rig.limited(watched))
+def _judge(rig: Rig, verdict: Verdict, last: int) -> bool:
+    """Judge the last cycles, in which the arm should rest; return True if it does."""
+    still = judge_rest(verdict, rig.phase, np.array(rig.speed[-last:]), rig.limited(last))
     if rig.phase == "contact":
-        return judge_contact(verdict, np.array(rig.force[-watched:])) and still
+        return judge_contact(verdict, np.array(rig.force[-last:])) and still
     return still
 
 
 def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
-    """A push at rest; slow tracking, and rest; a step of the target."""
+    """Push the arm at rest, track a slow motion, and send a step of the target."""
     go(rig, 150)
     rig.phase = "push"
     rig.push(rng.uniform(-PUSH, PUSH, rig.limits.n_joints * rig.law.n_arms))
@@ -86,64 +93,66 @@ def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
         rig.push(rng.uniform(-2.0 * PUSH, 2.0 * PUSH, rig.limits.n_joints * rig.law.n_arms))
         rest(rig, verdict, 1800)
         return
-    move, way = _MOVERS[rig.law.moves_by], rng.uniform(-1.0, 1.0, rig.limits.n_joints)
+    move, direction = _MOVERS[rig.law.moves_by], rng.uniform(-1.0, 1.0, rig.limits.n_joints)
     rig.mark()
     if rig.law.moves_by != "goal":
         rig.phase = "tracking"
-        _stream(rig, lambda t: move(rig, 0.15 * np.sin(np.pi * t / 0.7), way), 700)
+        _stream(rig, lambda t: move(rig, 0.15 * np.sin(np.pi * t / 0.7), direction), 700)
         rest(rig, verdict, 1200)
         rig.mark()
     rig.phase = "step"
-    if rig.law.moves_by in ("velocity", "leader"):  # are asked for all the time
-        _stream(rig, lambda t: move(rig, 1.0, way), 500)
-        move(rig, 0.0, way)
+    if rig.law.moves_by in ("velocity", "leader"):  # These need a stream of targets.
+        _stream(rig, lambda t: move(rig, 1.0, direction), 500)
+        move(rig, 0.0, direction)
     else:
-        move(rig, rig.condition.step, way)
+        move(rig, rig.condition.step, direction)
     rest(rig, verdict, 1800)
 
 
-def _stream(rig: Rig, ask: Callable[[float], None], cycles: int) -> None:
-    """Ask anew every few cycles."""
+def _stream(rig: Rig, send: Callable[[float], None], cycles: int) -> None:
+    """Send a target of time [s] every ``RENEW`` cycles."""
     for k in range(0, cycles, RENEW):
-        ask(k * 1e-3)
+        send(k * 1e-3)
         go(rig, RENEW)
 
 
-def _move_joint(rig: Rig, share: float, way: Vector) -> None:
-    q = rig.home[0].q + share * rig.cell.config.gate.joint * way / np.abs(way).max()
-    rig.ask("arm", q=np.clip(q, rig.limits.lower + 0.05, rig.limits.upper - 0.05))
+def _move_joint(rig: Rig, scale: float, direction: Vector) -> None:
+    q = rig.home[0].q + scale * rig.cell.config.gate.joint * direction / np.abs(direction).max()
+    rig.send_target("arm", q=np.clip(q, rig.limits.lower + 0.05, rig.limits.upper - 0.05))
 
 
-def _move_goal(rig: Rig, share: float, way: Vector) -> None:
-    q = rig.home[0].q + 0.4 * way
-    rig.ask("arm", q=np.clip(q, rig.limits.lower + 0.2, rig.limits.upper - 0.2))
+def _move_goal(rig: Rig, scale: float, direction: Vector) -> None:
+    q = rig.home[0].q + 0.4 * direction
+    rig.send_target("arm", q=np.clip(q, rig.limits.lower + 0.2, rig.limits.upper - 0.2))
 
 
-def _move_velocity(rig: Rig, share: float, way: Vector) -> None:
-    rig.ask("arm", dq=0.3 * share * rig.limits.velocity * way)
+def _move_velocity(rig: Rig, scale: float, direction: Vector) -> None:
+    rig.send_target("arm", dq=0.3 * scale * rig.limits.velocity * direction)
 
 
-def _step_of(rig: Rig, share: float, way: Vector) -> tuple[Vector, Vector]:
-    """Return a step within the gate: along a direction (3,) [m], and a rotation (3, 3)."""
+def _scaled_step(rig: Rig, scale: float, direction: Vector) -> tuple[Vector, Vector]:
+    """Return a translation (3,) [m] and a rotation (3, 3) scaled by the gate."""
     gate = rig.cell.config.gate
-    position = share * gate.position * way[:3] / np.linalg.norm(way[:3])
-    turn = share * gate.rotation * way[3:6] / np.linalg.norm(way[3:6])
-    return position, pin.exp3(turn)
+    position = scale * gate.position * direction[:3] / np.linalg.norm(direction[:3])
+    angle = scale * gate.rotation * direction[3:6] / np.linalg.norm(direction[3:6])
+    return position, pin.exp3(angle)
 
 
-def _move_pose(rig: Rig, share: float, way: Vector) -> None:
+def _move_pose(rig: Rig, scale: float, direction: Vector) -> None:
     home = rig.home[0]
-    step, turn = _step_of(rig, share, way)
-    rig.ask("arm", Pose(home.position_ee_in_base + step, turn @ home.rotation_ee_in_base))
+    step, rotation = _scaled_step(rig, scale, direction)
+    rig.send_target(
+        "arm", Pose(home.position_ee_in_base + step, rotation @ home.rotation_ee_in_base)
+    )
 
 
-def _move_object(rig: Rig, share: float, way: Vector) -> None:
-    step, turn = _step_of(rig, share, way)
-    rig.ask_object(Pose(rig.object_at + step, turn))
+def _move_object(rig: Rig, scale: float, direction: Vector) -> None:
+    step, rotation = _scaled_step(rig, scale, direction)
+    rig.send_object_target(Pose(rig.object_at + step, rotation))
 
 
-def _pull_leader(rig: Rig, share: float, way: Vector) -> None:
-    rig.pull[0] = LEAD * share * way[:3] / np.linalg.norm(way[:3])
+def _pull_leader(rig: Rig, scale: float, direction: Vector) -> None:
+    rig.pull[0] = LEAD * scale * direction[:3] / np.linalg.norm(direction[:3])
 
 
 _MOVERS = {
@@ -157,23 +166,23 @@ _MOVERS = {
 
 
 def _contact(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
-    """Push against a surface a little away, and stay."""
+    """Press on a surface at distance ``GAP``."""
     go(rig, 150)
     rig.phase = "contact"
     rig.place_surface(GAP)
     rig.mark()
-    home, how = rig.home[-1], rig.law.presses_by
+    home, kind = rig.home[-1], rig.law.presses_by
     down = np.array([0.0, 0.0, -1.0])
-    if how == "pose":
+    if kind == "pose":
         goal = home.position_ee_in_base + (GAP + DEEP) * down
-        rig.ask("arm", Pose(goal, home.rotation_ee_in_base))
-    elif how == "joint":
+        rig.send_target("arm", Pose(goal, home.rotation_ee_in_base))
+    elif kind == "joint":
         twist = np.concatenate([(GAP + DEEP) * down, np.zeros(3)])
-        rig.ask("arm", q=home.q + np.linalg.pinv(rig.jacobian()) @ twist)
-    elif how == "wrench":
-        rig.ask("arm", wrench=np.concatenate([PRESS * down, np.zeros(3)]))
-    elif how == "squeeze":
-        rig.ask_object(internal_force=PRESS)
+        rig.send_target("arm", q=home.q + np.linalg.pinv(rig.jacobian()) @ twist)
+    elif kind == "wrench":
+        rig.send_target("arm", wrench=np.concatenate([PRESS * down, np.zeros(3)]))
+    elif kind == "squeeze":
+        rig.send_object_target(internal_force=PRESS)
     else:
         rig.pull[0] = PRESS * down
     rest(rig, verdict, 3000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trajectory says about a law: stable, at its limits, faulted, or unstable."""
+"""Verdict on the trajectory of an episode: stable, at limits, faulted or unstable."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from multipanda_py.state import Matrix, Vector
 
 STABLE, LIMITS, FAULTS, UNSTABLE = "stable", "limits", "faults", "unstable"
 ORDER = (STABLE, LIMITS, FAULTS, UNSTABLE)
-"""From good to bad."""
+"""Verdicts from best to worst."""
 
 WINDOW = 500
-"""Cycles at the end that tell a speed, or a force, and those before that it is compared with."""
+"""Cycles at the end of an interval for final speeds and forces, and at its start for forces."""
 AT_REST = 0.05
 """Joint speed below which an arm is at rest [rad/s]."""
 DECAYS = 0.9
-"""A motion whose peak in the second half is below this share of that in the first dies down;
-a soft spring on an arm without friction swings for some seconds, which is not the matter here."""
+"""Maximum ratio of peak speeds, second to first half of an interval, of a decaying motion. A soft
+spring on an arm without friction oscillates for some seconds, which does not count as unstable."""
 TOO_FAST = 1.0
-"""Joint speed that is unstable even if it is becoming less: a limit cycle may beat [rad/s]."""
+"""Joint speed that is unstable even if it decreases, since limit cycles can beat [rad/s]."""
 AT_LIMIT = 0.01
-"""Share of cycles at a limit of torque or torque rate, at rest, that counts as limits."""
+"""Fraction of cycles at a limit of torque or its rate, at rest, that gives the verdict limits."""
 STEADY_FORCE = 0.25
-"""Standard deviation of a contact force, per mean, above which the contact is unstable."""
+"""Ratio of standard deviation to mean of a contact force above which the contact is unstable."""
 
 
 @dataclass
 class Verdict:
-    """What became of one episode.
+    """Result of one episode.
 
     Attributes:
-        verdict: One of ``ORDER``.
-        reason: Why, in a few words; empty if stable.
-        speed: Largest joint speed where the arm should be at rest [rad/s].
-        limited: Largest share of cycles at a limit there.
+        verdict: Verdict, one of ``ORDER``.
+        reason: Phase and event that led to the verdict, empty if stable.
+        speed: Maximum joint speed at the end of the intervals of rest [rad/s].
+        limited: Maximum fraction of cycles at a limit in the intervals of rest.
         force: Mean contact force at the end [N].
-        peak: Largest contact force [N].
+        peak: Maximum contact force [N].
     """
 
     verdict: str = STABLE
@@ -51,12 +51,12 @@ class Verdict:
     peak: float = 0.0
 
     def worsen(self, verdict: str, reason: str) -> None:
-        """Take a worse verdict over; the reason is that of the worst."""
+        """Set verdict and reason if the verdict is worse than the present one."""
         if ORDER.index(verdict) > ORDER.index(self.verdict):
             self.verdict, self.reason = verdict, reason
 
     def rounded(self) -> dict[str, Any]:
-        """Return the fields with three significant digits, as machines agree no further."""
+        """Return the fields with three significant digits; others differ between machines."""
         return {
             name: float(f"{value:.3g}") if isinstance(value, float) else value
             for name, value in asdict(self).items()
@@ -66,18 +66,19 @@ class Verdict:
 def judge_rest(
     verdict: Verdict, after: str, speed: Matrix, limited: NDArray[np.bool_] | None = None
 ) -> bool:
-    """Judge the halves of a time in which the arm should rest.
+    """Judge an interval in which the arm should come to rest.
 
-    Not only its ends: a swing of several seconds may be slow where it is looked at first.
+    The peak speeds of both halves are compared, since a slow oscillation can be at a turning point
+    at the start of the interval.
 
     Args:
-        verdict: Completed by what is found.
-        after: What it should rest from.
-        speed: True joint speeds, (n, joints) [rad/s].
-        limited: Whether a limit was active, per cycle.
+        verdict: Result of the episode, updated here.
+        after: Phase before the interval, for the reason.
+        speed: Simulated joint speeds, (n, joints) [rad/s].
+        limited: Activity of a torque or rate limit per cycle, (n,).
 
     Returns:
-        Whether it rests, or comes to rest.
+        True if the arm rests or its motion decays.
     """
     if not np.isfinite(speed).all():
         verdict.speed = np.inf
@@ -91,29 +92,32 @@ def judge_rest(
     if second > min(max(AT_REST, DECAYS * first), TOO_FAST):
         verdict.worsen(UNSTABLE, f"{after}: moves at {last:.2g} rad/s")
         return False
-    share = 0.0 if limited is None else float(np.mean(limited))
-    verdict.limited = max(verdict.limited, share)
-    if share > AT_LIMIT:
-        verdict.worsen(LIMITS, f"{after}: {100 * share:.0f} % of the time at a limit")
+    fraction = 0.0 if limited is None else float(np.mean(limited))
+    verdict.limited = max(verdict.limited, fraction)
+    if fraction > AT_LIMIT:
+        verdict.worsen(LIMITS, f"{after}: {100 * fraction:.0f} % of the time at a limit")
     return True
 
 
 def judge_contact(verdict: Verdict, force: Vector) -> bool:
-    """Judge a contact force (n,) [N] that should be steady at the end; return whether it is."""
+    """Judge a contact force (n,) [N]; return True if it is steady or its oscillation decays."""
     first, last = force[:WINDOW], force[-WINDOW:]
     verdict.force = float(last.mean())
     if verdict.force <= 0.0:
         verdict.worsen(LIMITS, "contact: none")
         return True
-    swing = float(last.std())
-    if swing > STEADY_FORCE * verdict.force and swing > DECAYS * float(first.std()):
-        verdict.worsen(UNSTABLE, f"contact: {verdict.force:.2g} N swings by {swing:.2g} N")
+    deviation = float(last.std())
+    if deviation > STEADY_FORCE * verdict.force and deviation > DECAYS * float(first.std()):
+        reason = (
+            f"contact: {verdict.force:.2g} N oscillates with standard deviation {deviation:.2g} N"
+        )
+        verdict.worsen(UNSTABLE, reason)
         return False
     return True
 
 
 def judge_fault(verdict: Verdict, during: str, fault: str, speed: Matrix) -> None:
-    """Judge an arm some time after a fault, when nothing may move any more."""
+    """Judge an arm that should rest after a fault, from its joint speeds (n, joints) [rad/s]."""
     last = np.abs(speed[-WINDOW:]).max()
     verdict.speed = float(last)
     if last < AT_REST:

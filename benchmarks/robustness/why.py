@@ -15,17 +15,17 @@ WHY: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("CRISP operational space", ("noise", "all:"),
      "Damping of 100 1/s in every direction turns velocity noise into torque steps."),
     ("CRISP operational space", ("elastic",),
-     "Damping of 100 1/s on link velocities is too much for the gears of an FR3, see below."),
+     "Damping of 100 1/s on link velocities is too high for the gears of an FR3, see below."),
     ("CRISP operational space", (),
      "Damping of 100 1/s in every direction is at the stability limit for 7 ms of latency."),
     ("gravity_compensation, holding a pose, kinova_gen3", ("bias",),
-     "Only the tool is held: the elbow circles, limited by damping of 1 Nm s/rad."),
+     "Only the tool pose is controlled: damping of 1 Nm s/rad limits the circles of the elbow."),
     ("gravity_compensation, holding a pose, kinova_gen3", (),
-     "Only the tool is held: the elbow falls, as the modelled weight is wrong by a fifth."),
+     "Only the tool pose is controlled: the elbow falls, as the model of its weight is 20 % off."),
     ("teleoperation, kinova_gen3", ("5 + 2 ms, inertia x 0.8",),
-     "The follower passes a singular configuration, where 7 ms are too late for its speed limit."),
+     "The follower exceeds its speed limit near a singular configuration, due to 7 ms latency."),
 )  # fmt: skip
-"""Law, first characters of its conditions (none: all), and the reason. The first match counts."""
+"""Controllet, prefixes of condition names (empty: all) and cause. The first match counts."""
 
 GEARS = """\
 ## Soft gears

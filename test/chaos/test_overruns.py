@@ -81,7 +81,7 @@ def test_only_cycles_before_skipped_periods_are_judged_once():
         judge.judge(part)
     assert judge.causes == {overruns.US: 1}
     assert judge.longest[overruns.US] == pytest.approx(4.02)
-    assert "| in all | 1 of 4 cycles | |" in judge.table()
+    assert "| total | 1 of 4 cycles | |" in judge.table()
     rows["epoch"][3:] = 1
     judge = Overruns(os.getpid(), 0)
     judge.looks.extend(observed)

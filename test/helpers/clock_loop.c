@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Delays of the machine: a 1 kHz loop that only wakes up.
+/* 1 kHz loop without computations, which measures the delays of the machine.
  *
- * Prints "ready", runs until its standard input ends, and then prints "MISSED CYCLES WORST", WORST in microseconds.
- * It inherits its scheduling policy.
+ * Prints "ready", runs until the end of its standard input, and then prints the number of missed cycles, the number of
+ * cycles and the maximum delay in microseconds. It inherits its scheduling policy.
  */
 #define _GNU_SOURCE
 #include <poll.h>

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop in C beside a test with deadlines, which measures the delays of the machine.
+"""C loop that measures the delays of the machine during a test with deadlines.
 
-A failure on a machine on which even a program in C wakes up late says nothing about this package.
-A failed test marked ``clock`` is skipped then, with the measured delays.
+If even a C program wakes up late, a failure is no evidence against this package. A failed test
+marked ``clock`` is then skipped, with the measured delays.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 SOURCE = Path(__file__).with_suffix(".c")
 TOLERATED = 10_000
 """Maximum delay of a cycle [us]: half of the 20 consecutive cycles that a robot tolerates."""
-TOLERATED_MISSES, TOLERATED_SHARE = 20, 0.05
+TOLERATED_MISSES, TOLERATED_FRACTION = 20, 0.05
 """Maximum number and fraction of missed cycles; tests pass with 3 % on two busy cores."""
 
 
 @functools.cache
 def program():
-    """Return the compiled loop, or None on a machine without a compiler."""
+    """Return the path of the compiled loop; None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
@@ -62,7 +62,7 @@ class ClockLoop:
         self.stop()
 
     def stop(self):
-        """End the loop and read its counts; safe to call twice."""
+        """End the loop and read its counts. A second call does nothing."""
         process, self.process = self.process, None
         if process:
             reported, _ = process.communicate()
@@ -70,9 +70,9 @@ class ClockLoop:
                 self.missed, self.cycles, self.worst = map(int, reported.split())
 
     def complaint(self):
-        """End the loop and return the reason why the machine is too slow, or an empty text."""
+        """End the loop and return a text if the machine is too slow, else an empty text."""
         self.stop()
-        misses = max(TOLERATED_MISSES, TOLERATED_SHARE * self.cycles)
+        misses = max(TOLERATED_MISSES, TOLERATED_FRACTION * self.cycles)
         if self.worst < TOLERATED and self.missed <= misses:
             return ""
         return (

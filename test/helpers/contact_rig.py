@@ -26,9 +26,9 @@ LATE = {"state_delay": 0.005, "torque_lag": 0.002}
 class ContactRig:
     """Arm with a rod as its tool, and a floor: force = max(0, k depth - c speed).
 
-    The stiffness of MuJoCo contacts depends on the mass that they act on. The kinematics are
-    updated before each step. Otherwise the depth is late by a period T, which is a damping of
-    -k T, -100 Ns/m at 1e5 N/m, and every controllet chatters.
+    MuJoCo contacts are not used, as their stiffness depends on the mass of the bodies. The
+    kinematics are updated before each step. Otherwise the depth is late by a period T. This delay
+    is a damping of -k T, -100 Ns/m at 1e5 N/m, with which every controllet chatters.
 
     Args:
         stiffness: Stiffness of the floor [N/m].

@@ -22,7 +22,7 @@ import numpy as np
 from crisp_py.robot import make_robot
 
 def wait_for_parameters(client):
-    '''Wait for all of them: crisp_py's own function returns once one service is there.'''
+    '''Wait for all services. The function of crisp_py returns after the first one.'''
     rate = client.node.create_rate(20)
     names = ('get_params_client', 'set_parameters_client', 'list_params_client')
     for service in (getattr(client, name) for name in names):
@@ -41,7 +41,7 @@ _AFTER = "\nprint('came to its end', flush=True)\n"
 class Program:
     """Running program that uses crisp_py.
 
-    Its exit code has no meaning, because its threads outlive its main thread and may abort it.
+    Its exit code has no meaning, because threads may abort it after the end of the main thread.
     """
 
     def __init__(self, script, log, words, path):
@@ -76,7 +76,7 @@ class Program:
         return json.loads(self.reported.partition("found ")[2].splitlines()[0])
 
     def stop(self):
-        # A kill during the creation of a port would block other participants at that port.
+        # A kill while it creates a port would block other participants at that port.
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(3.0)
@@ -87,10 +87,12 @@ class Program:
 @pytest.fixture
 def crisp(tmp_path):
     """Function that starts a script with crisp_py; skips the test without crisp_py."""
-    tool = pytest.importorskip("crisp_env", reason="no tools beside the tests")
-    path = tool.python_path()
+    crisp_env = pytest.importorskip("crisp_env", reason="the tools folder is missing")
+    path = crisp_env.python_path()
     if path is None:
-        pytest.skip(f"crisp_py is not installed: `{tool.MAKE}` installs it from the package index")
+        pytest.skip(
+            f"crisp_py is not installed: `{crisp_env.MAKE}` installs it from the package index"
+        )
     started = []
 
     def start(script, *words):

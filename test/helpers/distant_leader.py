@@ -59,6 +59,9 @@ class Rig:
         delay: One-way delay and maximum additional jitter [s].
         loss: Fraction of lost messages in each direction.
         hand: Stiffness of the operator's hand [N/m]; 0 for a free leader.
+        gap: Distance between the follower and the wall at the start [m].
+        seed: Seed of losses and delays.
+        scale: Motion of the follower per motion of the leader.
         law: Parameters of ``feedback_wrench`` of the leader.
         keeps_account: Passivity observer and damping of the feature; False for plain feedback.
     """
@@ -90,8 +93,8 @@ class Rig:
         )
         self.is_engaged, self.hand, self.cut = True, hand, False
         self.cell.step(50)
-        self._find_places()
-        self.start = {arm: self.place(arm)[0][2] for arm in self._sites}
+        self._update_kinematics()
+        self.start = {arm: self.position_and_jacobian(arm)[0][2] for arm in self._sites}
         self.wall = self.start["follower"] - gap
         self._pose, self._at, self._next = None, -1.0, 0.0
         self.begin = 0.0
@@ -113,38 +116,38 @@ class Rig:
         if self._pose is None or not self.is_engaged:
             return {}
         if self.now() - self._at > self.TIMEOUT:
-            return {"follower": DeviceCommand(problem="nothing heard of the leader")}
+            return {"follower": DeviceCommand(problem="no message from the leader")}
         return {"follower": DeviceCommand(True, pose=self._pose)}
 
-    def apply_wrench(self, arm, touch):
-        estimated = self.feedback.compute(touch)
+    def apply_wrench(self, arm, external_wrench):
+        estimated = self.feedback.compute(external_wrench)
         if not self.cut:
             self.back.send(self.now(), estimated)
 
     def close(self):
         self.cell.close()
 
-    def _find_places(self):
+    def _update_kinematics(self):
         mujoco.mj_kinematics(self._sim.model, self._sim.data)
         mujoco.mj_comPos(self._sim.model, self._sim.data)
 
-    def place(self, arm):
-        """Return position and Jacobian of a tool in the world, by the last kinematics."""
+    def position_and_jacobian(self, arm):
+        """Return position and Jacobian of a tool in the world, from the last kinematics."""
         model, data = self._sim.model, self._sim.data
         mujoco.mj_jacSite(model, data, self._jacobian, None, self._sites[arm])
         return data.site_xpos[self._sites[arm]].copy(), self._jacobian.copy()
 
     def play(self, seconds, reach, damping=15.0):
-        """Push the leader to ``reach`` below its start [m], and return a row per cycle.
+        """Push the leader to ``reach`` below its start [m], and return a record per cycle.
 
         Returns:
             Force of the wall [N], heights of follower and leader above their starts [m], vertical
             feedback force on the leader [N], and its vertical speed [m/s].
         """
-        rows = np.zeros((round(seconds * 1000), 5))
+        records = np.zeros((round(seconds * 1000), 5))
         data = self._sim.data
         self.begin = self.begin or self.now()
-        for row in rows:
+        for record in records:
             now = self.now()
             if now >= self._next:
                 self._next = now + 1.0 / self.RATE
@@ -153,15 +156,14 @@ class Rig:
                 self.teleoperator.tick()
             for wrench in self.back.received(now):
                 self.cell.set_channel("leader", "feedback_wrench", wrench)
-            self._find_places()
-            place, jacobian = self.place("leader")
+            self._update_kinematics()
+            position, jacobian = self.position_and_jacobian("leader")
             desired_height = self.start["leader"] - reach * min(1.0, (now - self.begin) / 0.4)
             speed = jacobian @ data.qvel
-            push = [0.0, 0.0, self.hand * (desired_height - place[2])] - damping * speed * (
-                self.hand > 0.0
-            )
+            hand_force = [0.0, 0.0, self.hand * (desired_height - position[2])]
+            push = hand_force - damping * speed * (self.hand > 0.0)
             data.qfrc_applied[:] = push @ jacobian
-            tip, other = self.place("follower")
+            tip, other = self.position_and_jacobian("follower")
             depth = self.wall - tip[2]
             force = max(0.0, WALL * depth - 35.0 * float(other[2] @ data.qvel)) * (depth > 0.0)
             data.qfrc_applied[:] += force * other[2]
@@ -169,11 +171,11 @@ class Rig:
             given = self.estimated.wrench if self.estimated.fresh else np.zeros(6)
             self.given += float(given[:3] @ speed) * 1e-3
             self.maximum_given = max(self.maximum_given, self.given)
-            row[:] = (
+            record[:] = (
                 force,
                 tip[2] - self.start["follower"],
-                place[2] - self.start["leader"],
+                position[2] - self.start["leader"],
                 given[2],
                 speed[2],
             )
-        return rows
+        return records

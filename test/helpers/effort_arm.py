@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated arm behind ROS 2 topics, as of a controller manager, in a separate process.
+"""Simulated arm with the ROS 2 topics of a controller manager, in a separate process.
 
 It publishes ``joint_states`` and applies the last effort or position on ``commands``, as a
-JointGroupEffortController does. Its brakes are on before the first command and after a timeout
-of the watchdog, if any. Each line of JSON on standard input changes its behaviour and is
-answered with its observations.
+JointGroupEffortController does. Its brakes are on before the first command and after a watchdog
+timeout. Each line of JSON on standard input changes its behaviour. The response has its state.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def main(options):
             sys.stdout.write(json.dumps({**answer, "time": tick / rate}) + "\n")
             sys.stdout.flush()
             observed["fastest"] = observed["steepest"] = 0.0
-            if "put" in command:  # moved by hand; the remote controller restarted
+            if "put" in command:  # the arm was moved by hand, and the remote controller restarted
                 observed["tau"], arm.data.qpos[:] = None, command.pop("put")
         message = JointState()
         stamp = tick if command["spoil"] != "old" else min(tick, command.setdefault("at", tick))
@@ -121,7 +120,7 @@ def main(options):
             executor.spin_once(timeout_sec=remaining)
             if fresh and waits:
                 break
-        tick, answered = tick + 1, bool(fresh)  # no further wait after a timeout
+        tick, answered = tick + 1, bool(fresh)  # wait only after an answered cycle
         if fresh:
             last = tick
         if observed["tau"] is not None and (

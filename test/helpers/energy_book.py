@@ -11,17 +11,17 @@ class EnergyBook:
     """Kinetic energy of a scene, and energy of the spring between a tool and its start pose.
 
     Args:
-        cell: A started cell in lockstep.
+        cell: Started cell in lockstep.
         arm: Name of the arm.
         site: Name of the site at the tool centre point.
         stiffness: Stiffness of the spring along the axes of ``in_tool``, (6, 6).
         clip: Maximum error per axis, (6,); for diagonal stiffness only.
-        in_tool: Axes of the tool instead of the base.
+        in_tool: True for axes of the tool, False for axes of the base.
     """
 
     def __init__(self, cell, arm, site, stiffness, clip=None, in_tool=False):
         self.model, self.data = cell.simulation.model, cell.simulation.data
-        self.shadow = mujoco.MjData(self.model)
+        self.snapshot = mujoco.MjData(self.model)
         self.site = self.model.site(site).id
         self.body = self.model.body(int(self.model.site_bodyid[self.site])).name
         self.stiffness, self.clip, self.in_tool = np.array(stiffness), clip, in_tool
@@ -29,15 +29,15 @@ class EnergyBook:
         self.position, self.rotation = self._pose()
 
     def _pose(self):
-        rotation = self.shadow.site_xmat[self.site].reshape(3, 3).copy()
-        return self.shadow.site_xpos[self.site].copy(), rotation
+        rotation = self.snapshot.site_xmat[self.site].reshape(3, 3).copy()
+        return self.snapshot.site_xpos[self.site].copy(), rotation
 
     def kinetic(self):
         """Return the kinetic energy of all joints [J]."""
-        self.shadow.qpos[:], self.shadow.qvel[:] = self.data.qpos, self.data.qvel
-        mujoco.mj_forward(self.model, self.shadow)
+        self.snapshot.qpos[:], self.snapshot.qvel[:] = self.data.qpos, self.data.qvel
+        mujoco.mj_forward(self.model, self.snapshot)
         momentum = np.zeros(self.model.nv)
-        mujoco.mj_mulM(self.model, self.shadow, momentum, self.data.qvel)
+        mujoco.mj_mulM(self.model, self.snapshot, momentum, self.data.qvel)
         return 0.5 * float(momentum @ self.data.qvel)
 
     def total(self):

@@ -46,12 +46,12 @@ def python_of_franka_sim():
     given = os.environ.get("MULTIPANDA_FRANKA_SIM")
     python = Path(given) if given else interpreter()
     if python is None or not python.exists():
-        pytest.skip(f"franka-sim has no environment: `{MAKE}` makes it from the package index")
+        pytest.skip(f"franka-sim is not installed: `{MAKE}` installs it from the package index")
     return python
 
 
 def model_file(folder):
-    """Write the FR3 of this package as MJCF without shapes, with the names of franka-sim."""
+    """Write the FR3 of this package as MJCF without shapes, and with names of franka-sim."""
     model = build_scene([ArmDescription("robot", "fr3", hand=False)]).compile()
     root = ElementTree.Element("mujoco", model="fr3")
     ElementTree.SubElement(root, "compiler", angle="radian", autolimits="true")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action client that keeps the feedback."""
+"""Action client that stores the feedback."""
 
 from __future__ import annotations
 

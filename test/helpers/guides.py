@@ -27,7 +27,7 @@ def write_files(guide: str, folder: Path) -> None:
 
 
 def write_package(guide: str, folder: Path, name: str) -> None:
-    """Write the files of a guide, with package metadata as by pip."""
+    """Write the files of a guide, and package metadata as pip does."""
     write_files(guide, folder)
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()

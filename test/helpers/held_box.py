@@ -59,7 +59,7 @@ TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
 
 
 def arms_at_box(right=None):
-    """Return the cell-file sections of both arms, with rods beside the box.
+    """Return the cell-file sections of both arms, with rods next to the box.
 
     Args:
         right: Robot model of the right arm, one of ``BESIDE``; None for another FR3.
@@ -101,7 +101,7 @@ class HeldBox:
         self.cell = make_cell(arms, laws, [first], objects=objects)
         sim = self.cell.simulation
         self.model, self.data = sim.model, sim.data
-        self.model.opt.impratio = 1000.0  # otherwise objects slip by 0.4 mm/s
+        self.model.opt.impratio = 1000.0  # with the default, objects slip by 0.4 mm/s
         self.cell.step(10)
         self.mass, self.last = mass, first
 
@@ -124,11 +124,11 @@ class HeldBox:
         self.cell.step(1000)
 
     def in_hands(self):
-        """Return the position of the box in the frame of each end effector, (2, 3) [m]."""
+        """Return the position of the box in the frames of the end effectors, (2, 3) [m]."""
         box, found = self.cell.objects()["box"], []
         for name, base in self.bases.items():
-            hand = self.cell.pose(name)
-            found.append(hand.rotation.T @ (box.position - hand.position - base))
+            tool = self.cell.pose(name)
+            found.append(tool.rotation.T @ (box.position - tool.position - base))
         return np.array(found)
 
     def force(self, arm):
@@ -143,7 +143,7 @@ class HeldBox:
         return total
 
     def switch(self, name):
-        """Switch the arms to a controllet, restart the active one, or switch to hold."""
+        """Switch the arms to a controllet or to hold. An active controllet is restarted."""
         if name == "hold":
             result = self.cell.hold()
         else:
@@ -154,7 +154,7 @@ class HeldBox:
         return result
 
     def fail(self, rng):
-        """Make a random controllet raise, check that its arms fault, recover, and hold."""
+        """Make a random controllet raise, check the faults of its arms, recover, and hold."""
         active = [i for i in self.cell.loop.owners.active if not i.spec.is_hold]
         if active:
             broken = active[int(rng.integers(len(active)))]

@@ -18,7 +18,7 @@ from multipanda_py.simulation.scene_mjcf import build_scene
 
 @dataclass(frozen=True)
 class Imperfections:
-    """Errors of measurement and execution, by default those in logs of a Franka arm."""
+    """Errors of measurement and execution, by default as in logs of a Franka arm."""
 
     q_step: float = 2e-6
     q_noise: float = 2e-6
@@ -104,8 +104,8 @@ def measure(arm, motion, seed=0, imperfections=None, believed=None, rate=1000.0,
         geom.contype = geom.conaffinity = 0
     model = scene.compile()
     data = mujoco.MjData(model)
-    guess = model_with_gravity(believed or arm)
-    of_guess = guess.createData()
+    assumed_model = model_with_gravity(believed or arm)
+    assumed_data = assumed_model.createData()
     time = np.arange(0.0, motion.duration, 1e-3)
     q_d, dq_d, ddq_d = motion.sample(time)
     model.opt.gravity[:] = 0.0, 0.0, -9.81
@@ -113,17 +113,19 @@ def measure(arm, motion, seed=0, imperfections=None, believed=None, rate=1000.0,
     if arm.finger_joint_names:
         data.qpos[n : n + 2] = arm.finger_opening
         data.ctrl[n : n + 2] = arm.finger_opening
-    waiting = [pin.rnea(guess, of_guess, q_d[0], dq_d[0], ddq_d[0])] * (wrong.delay + 1)
+    pending_torques = [pin.rnea(assumed_model, assumed_data, q_d[0], dq_d[0], ddq_d[0])] * (
+        wrong.delay + 1
+    )
     q, dq, tau = np.empty((3, len(time), n))
     kp, kd = np.full(n, 400.0), np.full(n, 40.0)
     mass = np.empty((n, n))
     for i in range(len(time)):
         q[i], dq[i], tau[i] = data.qpos[:n], data.qvel[:n], data.ctrl[:n]
-        mass = pin.crba(guess, of_guess, data.qpos[:n])
+        mass = pin.crba(assumed_model, assumed_data, data.qpos[:n])
         mass = np.triu(mass) + np.triu(mass, 1).T
         expected = ddq_d[i] + kp * (q_d[i] - q[i]) + kd * (dq_d[i] - dq[i])
-        waiting.append(mass @ expected + pin.nle(guess, of_guess, q[i], dq[i]))
-        data.ctrl[:n] = np.clip(waiting.pop(0), -arm.limits.torque, arm.limits.torque)
+        pending_torques.append(mass @ expected + pin.nle(assumed_model, assumed_data, q[i], dq[i]))
+        data.ctrl[:n] = np.clip(pending_torques.pop(0), -arm.limits.torque, arm.limits.torque)
         if wrong.stribeck:
             slow = np.exp(-((data.qvel[:n] / 0.05) ** 2))
             data.qfrc_applied[:n] = -wrong.stribeck * slow * np.tanh(data.qvel[:n] / 0.005)
@@ -134,5 +136,5 @@ def measure(arm, motion, seed=0, imperfections=None, believed=None, rate=1000.0,
     tau = tau + wrong.tau_noise * rng.normal(size=tau.shape)
     if wrong.tau_step:
         tau = np.round(tau / wrong.tau_step) * wrong.tau_step
-    keep = slice(None, None, round(1000.0 / rate))
-    return MeasuredMotion(name, time[keep], q[keep], tau[keep], dq[keep])
+    samples = slice(None, None, round(1000.0 / rate))
+    return MeasuredMotion(name, time[samples], q[samples], tau[samples], dq[samples])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot models for tests, besides the Franka arms of most tests."""
+"""Robot models for tests, other than the Franka arms of most tests."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ WRONG = {
 class Broken:
     """Fault during a task, from :data:`BREAKS` on."""
 
-    def __init__(self, cell: TaskCell, what: Break | None) -> None:
-        self._aim, self._what = cell.task.set_targets, what
+    def __init__(self, cell: TaskCell, fault: Break | None) -> None:
+        self._aim, self._fault = cell.task.set_targets, fault
         cell.task.set_targets = self.aim
 
     def aim(self, cell: Cell, time: float) -> None:
-        if self._what is not None and time >= BREAKS:
-            self._what(cell)
+        if self._fault is not None and time >= BREAKS:
+            self._fault(cell)
         self._aim(cell, time)
 
 
@@ -75,24 +75,24 @@ class Rig:
     """Arm in a validation task, with model errors and noise."""
 
     def __init__(self, task: int, law: str = "", seconds: float = 5.0, **arm) -> None:
-        own = {"position": [0.0, 0.0, 0.0], "noise": NOISE, "perturbation": WRONG, **arm}
-        config = CellConfig.from_dict({"arms": {"arm": own}})
+        settings = {"position": [0.0, 0.0, 0.0], "noise": NOISE, "perturbation": WRONG, **arm}
+        config = CellConfig.from_dict({"arms": {"arm": settings}})
         self.cell = TaskCell(make_task(task, law, seconds), config)
         self.arm = describe_arm("arm", self.cell.config.arms["arm"])
 
-    def log(self, seed: int, what: Break | None = None):
+    def log(self, seed: int, fault: Break | None = None):
         aim = self.cell.task.set_targets
-        Broken(self.cell, what)
+        Broken(self.cell, fault)
         try:
             run = self.cell.run(seed)
         finally:
             self.cell.task.set_targets = aim
-            if what is not None:
+            if fault is not None:
                 self.cell.close()
         assert not run.fault, run.fault
         return run.logs["arm"]
 
-    def monitored(self, seed: int, what: Break | None = None) -> MonitoredLog:
-        found = ArmMonitor(self.arm).follow(self.log(seed, what))
+    def monitored(self, seed: int, fault: Break | None = None) -> MonitoredLog:
+        found = ArmMonitor(self.arm).follow(self.log(seed, fault))
         assert found is not None
         return found

@@ -54,7 +54,7 @@ class Approach:
 
 @functools.cache
 def near_configurations(n_arms, count, seed):
-    """Return configurations with near pairs, every second with two joints near limits too."""
+    """Return configurations with near pairs; every second also has two joints near limits."""
     approach, rng, found = Approach(n_arms), np.random.default_rng(seed), []
     limits = approach.maker.states[0].limits
     for index in range(count):
@@ -70,7 +70,7 @@ def near_configurations(n_arms, count, seed):
 
 
 def arrived(law_class, maker, values, features):
-    """Return a probe of a controllet that was activated at READY and moved to near obstacles.
+    """Return a probe of a controllet that was activated at READY and then moved near obstacles.
 
     The activation at READY makes features act on all pairs that are near afterwards.
 

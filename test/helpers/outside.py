@@ -25,14 +25,14 @@ _LINES = """
 import contextlib, io, json, re, shlex, signal, sys
 from ros2cli.cli import main
 
-def too_late(*_):
+def on_timeout(*_):
     raise TimeoutError("Wait for service timed out")
 
-signal.signal(signal.SIGALRM, too_late)
+signal.signal(signal.SIGALRM, on_timeout)
 
 def run(line):
     sys.argv[:] = ["ros2", *shlex.split(line)]
-    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+    with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
         signal.alarm(30)
         try:
             problem = main()
@@ -42,13 +42,13 @@ def run(line):
             problem = str(problem_text)
         finally:
             signal.alarm(0)
-    return said.getvalue() + (f"exit: {problem}" if problem else "")
+    return output.getvalue() + (f"exit: {problem}" if problem else "")
 
 lines = json.loads(sys.argv.pop())
-turns = int(sys.argv.pop())
+tries = int(sys.argv.pop())
 answers = []
 for line in lines:
-    for _ in range(turns):
+    for _ in range(tries):
         answer = run(line)
         if not re.search("Wait for service timed out|Node not found", answer):
             break
@@ -65,18 +65,20 @@ class Outside:
 
     def environment(self, **more):
         """Return the environment variables of the clients: same ROS domain, other libraries."""
-        mine = {name: value for name, value in os.environ.items() if name not in _OURS}
+        variables = {name: value for name, value in os.environ.items() if name not in _OURS}
         setup = self.path / "setup.sh"
-        if setup.exists():  # an ament prefix has to be sourced
+        if setup.exists():  # an ament prefix must be sourced
             words = ["/bin/sh", "-c", '. "$0" >&2 && env -0', setup]
-            done = subprocess.run(words, env=mine, stdout=subprocess.PIPE, text=True, check=True)
-            mine = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
-        return {**mine, "PATH": f"{self.path / 'bin'}{os.pathsep}{mine['PATH']}", **more}
+            done = subprocess.run(
+                words, env=variables, stdout=subprocess.PIPE, text=True, check=True
+            )
+            variables = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
+        return {**variables, "PATH": f"{self.path / 'bin'}{os.pathsep}{variables['PATH']}", **more}
 
     def python(self):
         """Return the Python of the prefix, or of the system if the prefix has none."""
-        own = self.path / "bin" / "python"
-        return own if own.exists() else Path("/usr/bin/python3")
+        path = self.path / "bin" / "python"
+        return path if path.exists() else Path("/usr/bin/python3")
 
     def run(self, program, *words, timeout=40.0, **options):
         """Run a program of the environment to its end; return its exit code and output."""
@@ -91,12 +93,12 @@ class Outside:
         return done.returncode, done.stdout
 
     def beside(self, *words, prefixes=(), domain=None, **options):
-        """Start ``ros2`` in the Python of the tests, as with both in one environment.
+        """Start ``ros2`` in the Python of the tests, as in a common environment.
 
         Args:
             words: Arguments of the command line.
             prefixes: Prefixes of packages.
-            domain: Separate ROS domain, for a cell whose names are in use already.
+            domain: Separate ROS domain, for a cell whose names are already in use.
             options: Options of the process.
         """
         site = next(self.path.glob("lib/python3.*/site-packages"))
@@ -114,7 +116,7 @@ class Outside:
             stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, **options,
         )  # fmt: skip
 
-    def ros2(self, *lines, timeout=60.0, turns=3):
+    def ros2(self, *lines, timeout=60.0, tries=3):
         """Run lines of ``ros2`` in sequence in one process; return their outputs.
 
         A line that did not find a service or node is repeated. A node with hundreds of services
@@ -123,7 +125,7 @@ class Outside:
         """
         self.needs_daemon_stopped = True
         code, reported = self.run(
-            "python", "-c", _LINES, turns, json.dumps(lines), timeout=timeout
+            "python", "-c", _LINES, tries, json.dumps(lines), timeout=timeout
         )
         assert code == 0, reported
         return json.loads(reported.splitlines()[-1])
@@ -145,7 +147,7 @@ class Outside:
 def require_clients():
     """Skip the calling module or test without an environment of third-party clients."""
     if not os.environ.get(VARIABLE):
-        reason = f"{VARIABLE} names no environment with ros2, ros2 control and launch"
+        reason = f"{VARIABLE} is not set to an environment with ros2, ros2 control and launch"
         pytest.skip(reason, allow_module_level=True)
 
 

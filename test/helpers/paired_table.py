@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in the format of ``multipanda pairs``, of a plant with a known residual."""
+"""Tables in the format of ``multipanda pairs``, of a robot with a known residual."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMITS = np.array([2.0, 2.0, 3.0, 3.0, 50.0, 20.0])
 
 
 def motion(rng, samples):
-    """Return states of a twin and of a plant with friction, (k, 6) each."""
+    """Return states of a digital twin and of a robot with friction, (k, 6) each."""
     time = np.arange(samples)[:, None] / 100.0
     speed, phase = rng.uniform(1.0, 4.0, JOINTS), rng.uniform(0.0, 6.0, JOINTS)
     q, dq = np.sin(speed * time + phase), speed * np.cos(speed * time + phase)

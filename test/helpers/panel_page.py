@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Page of a panel without a browser, with the protocol of the viser client."""
+"""Client of a panel without a browser, with the protocol of viser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CAMERA = {
 
 
 class PanelPage:
-    """Connection as of a browser; ``origin`` is the origin of the page, empty for a program."""
+    """Connection of a page; ``origin`` is its origin, empty for a program."""
 
     def __init__(self, address, origin=None):
         page = urlsplit(address)
@@ -51,10 +51,10 @@ class PanelPage:
                     buffers.append(data[at : at + length])
                     at += length
                 for message in window["messages"]:
-                    self._take(message, buffers)
+                    self._apply(message, buffers)
         self.close_code = self.socket.close_code
 
-    def _take(self, message, buffers):
+    def _apply(self, message, buffers):
         kind = message["type"]
         self.received.append((kind, message.get("name", ""), time.monotonic()))
         if kind == "MeshMessage":

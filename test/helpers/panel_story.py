@@ -34,10 +34,10 @@ def drags_switches_and_stops(rig, folder):
         browser.click("Take command")
         browser.until(rig.noted("has taken the command"), "page in command")
         before, rest = rig.z("right"), rig.z("left")
-        arrow_position, _ = rig.target("right", up=-TIP)  # the arrow points down, as the tool does
+        arrow_position, _ = rig.target("right", up=-TIP)  # the arrow and the tool point down
         x, y = pixel(arrow_position)
         _, top = pixel(rig.target("right", up=0.08 - TIP)[0])
-        for nudge in (0, 1):  # without a graphics card, picking needs a second event
+        for nudge in (0, 1):  # without a graphics card, selection needs a second event
             browser.call("Page.captureScreenshot")
             browser.mouse("mouseMoved", x + nudge, y)
         browser.mouse("mousePressed", x + 1, y, 1)

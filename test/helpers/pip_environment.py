@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environment as after ``pip install '.[EXTRA]'``, made of installed distributions.
+"""Environment like that of ``pip install '.[EXTRA]'``, made of installed distributions.
 
 Pip builds and installs the wheel. The requirements of the extra are linked recursively from this
-environment. Nothing else is available, in particular no ROS.
+environment. No other packages are available, in particular no ROS.
 """
 
 from __future__ import annotations

@@ -49,15 +49,13 @@ def shared_memory():
 
 
 TIMEOUT_SCALE = 4.0
-"""Factor on timeouts, because beside other loops a process has a fraction of a core only.
-
-The factor delays failed waits only."""
+"""Factor on timeouts, because tests in parallel share the cores. It delays only failed waits."""
 
 
 def let_pass(seconds):
     """Sleep for a time that is under test [s]: a timeout, a load, a late signal.
 
-    It is the only sleep of the tests; conditions are awaited with ``wait_until``.
+    Tests have no other sleep. They await conditions with ``wait_until``.
     """
     time.sleep(seconds)
 
@@ -67,13 +65,13 @@ def poll():
     let_pass(0.01)
 
 
-def wait_until(condition, timeout=15.0, what=lambda: "condition", turn=poll):
-    """Wait until a condition holds, with ``turn()`` between two checks; fail with ``what()``."""
+def wait_until(condition, timeout=15.0, what=lambda: "condition", step=poll):
+    """Wait until a condition holds, with ``step()`` between two checks; fail with ``what()``."""
     deadline = time.monotonic() + TIMEOUT_SCALE * timeout
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {TIMEOUT_SCALE * timeout:g} s: {what()}")
-        turn()
+        step()
 
 
 def recovers(cell, arms=None):

@@ -31,7 +31,7 @@ class Rig:
 
     def __init__(self, sim, addresses, start, client, file, budget=0.5):
         self.sim, self.client = sim, client
-        # Unique, because discovery remembers killed nodes for long.
+        # Unique, because discovery still lists killed nodes for a while.
         self.space = f"/real_{next(_numbers)}"
         self.address = dict(zip(ARMS, addresses))
         overrides = ["realtime.priority:=0", "realtime.cpu:=-2", "cell.heartbeat_timeout:=5.0",
@@ -105,7 +105,7 @@ class Rig:
         return position(self.poses[arm]())
 
     def other_end(self, arm):
-        """Return the next goal of an arm: up, or its home position, (3,) [m]."""
+        """Return the next goal of an arm, STEP above home or home itself, (3,) [m]."""
         is_up = self.here(arm)[2] > self.home[arm][2] + 0.5 * STEP[2]
         return self.home[arm] + (0.0 if is_up else STEP)
 
@@ -136,11 +136,14 @@ class Rig:
     @contextmanager
     def path(self, arm):
         """Yield a list that collects the positions of the arm."""
-        kept = []
+        positions = []
         subscription = self.client.node.create_subscription(
-            PoseStamped, f"{self.space}/{arm}/current_pose", lambda m: kept.append(position(m)), 10
+            PoseStamped,
+            f"{self.space}/{arm}/current_pose",
+            lambda m: positions.append(position(m)),
+            10,
         )
-        yield kept
+        yield positions
         self.client.node.destroy_subscription(subscription)
 
     def misbehave(self, how):
@@ -149,7 +152,7 @@ class Rig:
         assert result.successful, result.reason
 
     def ends_without_a_trace(self, pids, memory):
-        """Wait until all processes and memory of a cell are gone and its robots are idle."""
+        """Wait until processes and shared memory of a cell are gone and its robots are idle."""
         wait_until(lambda: not any(map(is_running, pids)), what=lambda: "end of all processes")
         assert shared_memory() <= memory
         for arm in ARMS:

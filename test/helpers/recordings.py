@@ -13,7 +13,7 @@ SOURCES = "MULTIPANDA_OUTSIDE_SOURCES"
 
 
 def _found():
-    """Return the recording beside the repository or beside third-party sources, or None."""
+    """Return the recording next to the repository or to third-party sources, or None."""
     folders = [ROOT.parent / "shared"]
     if SOURCES in os.environ:
         folders.append(Path(os.environ[SOURCES]).parent)
@@ -24,5 +24,6 @@ def _found():
 PANDA = _found()
 """Recording of a Panda without gripper, 24 s at 30 Hz, by the control group of UNISA."""
 needs_panda = pytest.mark.skipif(
-    PANDA is None, reason="the recording of a Panda is neither in ../shared nor beside $" + SOURCES
+    PANDA is None,
+    reason="the recording of a Panda is neither in ../shared nor next to $" + SOURCES,
 )

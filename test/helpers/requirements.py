@@ -14,4 +14,4 @@ def _needs(module: str) -> pytest.MarkDecorator:
 
 
 needs_rclpy, needs_pylibfranka = _needs("rclpy"), _needs("pylibfranka")
-needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only")
+needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="only one core")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count and limit of repeated tests.
 
-Reruns beside a late loop in C are counted without a limit, because the machine causes them.
-
-Runs of pytest with the same file in ``MULTIPANDA_RERUNS`` are counted together:
-``tools/test.sh`` and ``.ci/run`` run pytest several times.
+Reruns during delays of the C loop have no limit, because the machine causes them.
+``tools/test.sh`` and ``.ci/run`` run pytest several times. ``MULTIPANDA_RERUNS`` is the file of
+their common count.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from pathlib import Path
 import pytest
 
 ALLOWED = 3
-"""Maximum number of reruns beside a punctual loop in C, per run of CI."""
+"""Maximum number of reruns without delays of the C loop, per run of CI."""
 FILE = "MULTIPANDA_RERUNS"
-LATE = "a loop in C was late"
-"""Property of the report of a try beside a late loop in C."""
+LATE = "the C loop was late"
+"""Property of the report of a try."""
 
 
 class Reruns:
     """Fail a run with more reruns than allowed.
 
     Args:
-        file: File with a line for every rerun of this and earlier runs of pytest; None to count
-            this run alone.
-        again: Count of every test of this run as a rerun of an earlier failure.
+        file: File with a line for every rerun of this and earlier runs of pytest. None counts only
+            this run.
+        again: True if every test of this run is a rerun of an earlier failure.
     """
 
     def __init__(self, file: Path | None, again: bool = False) -> None:
         self._file, self._again = file, again
-        self._here: list[str] = []
+        self._reruns: list[str] = []
 
     @classmethod
     def of_environment(cls, again: bool) -> Reruns:
@@ -46,14 +45,14 @@ class Reruns:
             return
         is_late = report.outcome == "rerun" and dict(report.user_properties).get(LATE, False)
         line = f"{'late' if is_late else 'not late'}: {report.nodeid}"
-        self._here.append(line)
+        self._reruns.append(line)
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as lines:
                 lines.write(f"{line}\n")
 
     def _count(self) -> tuple[list[str], int]:
-        """Return a line per rerun, and the number of reruns beside a punctual loop in C."""
-        lines = self._here
+        """Return a line per rerun, and the number of reruns without delays of the C loop."""
+        lines = self._reruns
         if self._file is not None and self._file.exists():
             lines = self._file.read_text(encoding="utf-8").splitlines()
         return lines, sum(line.startswith("not late") for line in lines)
@@ -69,6 +68,8 @@ class Reruns:
         if not lines:
             return
         write = partial(terminalreporter.write_line, red=unexplained > ALLOWED)
-        write(f"{len(lines)} reruns, {unexplained} beside a loop in C on time, allowed {ALLOWED}:")
+        write(
+            f"{len(lines)} reruns, {unexplained} while the C loop was on time, allowed {ALLOWED}:"
+        )
         for line in lines:
             write(f"  {line}")

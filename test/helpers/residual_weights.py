@@ -30,7 +30,7 @@ def arrays(kind, joints, seed=0, units=None):
 
 
 def write_residual(path, robot):
-    """Write random weights of a robot that accept all states as inputs."""
+    """Write random weights for a robot, valid for all states."""
     n, limits = robot.n_joints, robot.limits
     lower, upper = (np.clip(part, -6.0, 6.0) for part in (limits.lower, limits.upper))
     scale = Normalisation.of_limits(lower, upper, limits.velocity, limits.torque)

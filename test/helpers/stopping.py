@@ -43,8 +43,8 @@ class Throw:
 
 
 @dataclass
-class Book:
-    """True values per cycle."""
+class MotionRecord:
+    """Simulated motion and energies per cycle."""
 
     q: np.ndarray
     speed: np.ndarray  # maximum over joints
@@ -87,7 +87,7 @@ class StopRig:
         for stage in self.backend.drives[0].stages:
             if isinstance(stage, Perturbation):
                 stage.motor = throw.tau.copy()
-            elif isinstance(stage, CommandDelay):  # delayed commands are the last command
+            elif isinstance(stage, CommandDelay):  # all delayed commands are the last one
                 stage.pending[:] = throw.tau
             elif isinstance(stage, Delay):
                 stage.pending.clear()
@@ -111,16 +111,16 @@ class StopRig:
 
     def run(self, seconds):
         n, data = round(seconds * 1000), self.data
-        book = Book(np.zeros((n, self._n)), np.zeros(n), np.zeros(n), np.zeros(n))
+        record = MotionRecord(np.zeros((n, self._n)), np.zeros(n), np.zeros(n), np.zeros(n))
         weight = self.model.body_mass[self._payload] * GRAVITY if self._payload else 0.0
         height = data.xipos[self._payload][2]
         for k in range(n):
             self.cell.step(1)
-            book.q[k] = data.qpos[: self._n]
-            book.speed[k] = np.abs(data.qvel[: self._n]).max()
-            book.kinetic[k] = self.kinetic
-            book.work_of_payload[k] = weight * (height - data.xipos[self._payload][2])
-        return book
+            record.q[k] = data.qpos[: self._n]
+            record.speed[k] = np.abs(data.qvel[: self._n]).max()
+            record.kinetic[k] = self.kinetic
+            record.work_of_payload[k] = weight * (height - data.xipos[self._payload][2])
+        return record
 
 
 class Rigs:

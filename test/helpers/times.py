@@ -33,7 +33,7 @@ class Times:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        item.stash[BEGUN] = processor_time(), time.monotonic()
+        item.stash[START] = processor_time(), time.monotonic()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -41,12 +41,12 @@ class Times:
         try:
             return (yield)
         finally:
-            cpu, wall = item.stash[BEGUN]
+            cpu, wall = item.stash[START]
             item.user_properties.append((CPU, processor_time() - cpu))
             item.user_properties.append((WALL, time.monotonic() - wall))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the reports of workers; the last report of a test has its times."""
+        """Collect the times of a test from its last report, also from workers."""
         reported = dict(report.user_properties)
         if report.when == "teardown" and CPU in reported:
             self._of_tests[report.nodeid] = reported[CPU], reported[WALL]
@@ -68,4 +68,4 @@ class Times:
             write(f"{cpu:13.1f} {wall:9.1f}  {name}")
 
 
-BEGUN = pytest.StashKey[tuple[float, float]]()
+START = pytest.StashKey[tuple[float, float]]()

@@ -24,7 +24,7 @@ TOOL = Tool(
 
 @dataclass
 class Pair:
-    """One arm in both libraries."""
+    """Models of one arm in both libraries."""
 
     arm: ArmDescription
     pinocchio: pin.Model
@@ -41,7 +41,7 @@ class Pair:
     ids=lambda p: f"{p[0]}{'-hand' if p[1] else ''}{'-tool' if p[2] else ''}",
 )
 def pair(request):
-    """An arm at a random base pose."""
+    """Arm at a random base pose."""
     model, hand, tool = request.param
     seed = 2 * len(model) + hand
     base = pin.SE3(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record some episodes for ``make test-lerobot``, and beside them what LeRobot is to read.
+"""Record some episodes for ``make test-lerobot``, and the data that LeRobot must read.
 
 Usage: python record.py FOLDER EXPECTED.npz
 """
@@ -13,13 +13,13 @@ from multipanda_py.learning.gym import CellEnv
 
 folder, expected = sys.argv[1:]
 env = CellEnv("push", rate=30.0, cameras={"overview": (96, 128)})
-pictures = []
-for seeds in ((0, 1), (2,)):  # the second recorder goes on where the first one ended
+images = []
+for seeds in ((0, 1), (2,)):  # the second recorder appends
     with EpisodeRecorder(env, folder, instruction="push the puck") as recorder:
         for seed in seeds:
             observed, _ = recorder.start_episode(seed)
             for _ in range(20):
-                pictures.append(observed["images"]["overview"])
+                images.append(observed["images"]["overview"])
                 observed, *_ = recorder.step(env.expert_action())
             recorder.end(success=seed != 1)
 env.close()
@@ -30,6 +30,6 @@ np.savez(
     fps=30,
     state=np.concatenate([episode["observation.state"] for episode in episodes]),
     action=np.concatenate([episode["action"] for episode in episodes]),
-    pictures=pictures,
+    pictures=images,
     task="push the puck",
 )

@@ -110,7 +110,7 @@ def test_short_dropout_is_bridged_long_dropout_holds_without_feedback():
         estimated = rig.play(0.65, 0.06)[:, 3]
         assert estimated[-60:].max() == 0.0
         assert rig.reported == [
-            "follower holds: nothing heard of the leader; open and close the clutch to continue"
+            "follower holds: no message from the leader; open and close the clutch to continue"
         ]
         assert [event.text for event in rig.cell.events()] == [
             "leader: no feedback wrench for 0.25 s, so the displayed one fades out"

@@ -97,7 +97,7 @@ class Harness:
         assert self.faults == []
 
     def fault(self, arm, timeout=5.0):
-        """Run until an arm reports a fault; return its kind and text."""
+        """Run until an arm reports a fault; return its type and text."""
         self.run(lambda: any(index == arm for index, _ in self.faults), timeout)
         text = next(text for index, text in self.faults if index == arm)
         return text.split(":", 1)[0], text
@@ -115,7 +115,7 @@ def new_address():
     return unused_address
 
 
-def _take_priority(priority):
+def _set_priority(priority):
     """Set a real-time priority, 0 for none; return whether the machine permits it."""
     allowed = True
     try:
@@ -136,7 +136,7 @@ def _power_cycle(sim, addresses):
 
 
 _ROBOTS = {}
-"""Robots that the tests of this folder share, by kind."""
+"""Robots that the tests of this folder share, by name."""
 
 
 def _shared_robots(kind, **settings):
@@ -170,13 +170,13 @@ def lockstep():
 def clocked():
     """Return two freshly started robots in real time and their addresses.
 
-    The test has a real-time priority, if permitted, as a loop has.
+    The test has the real-time priority of a loop, if permitted.
     """
-    priority = 40 if _take_priority(0) else 0
+    priority = 40 if _set_priority(0) else 0
     robots = _shared_robots("clocked", phases=[0.0, 0.5], priority=priority)
-    _take_priority(70)
+    _set_priority(70)
     yield _power_cycle(*robots)
-    _take_priority(0)
+    _set_priority(0)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ class Rig:
 
     def start(self):
         self.cell.start()
-        if self.fault():  # the other process has no priority and may be late
+        if self.fault():  # the process of the arm has no real-time priority and may be late
             self.recover()
         return self
 
@@ -65,7 +65,7 @@ class Rig:
         assert condition(), self.texts()
 
     def recover(self):
-        """Recover the arm, repeatedly if the cause persists for a moment."""
+        """Recover the arm, and retry while the cause persists."""
         wait_until(
             lambda: recovers(self.cell, ["ur"]), what=lambda: f"{self.texts()} {self.arm.send()}"
         )

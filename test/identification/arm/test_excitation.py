@@ -104,7 +104,7 @@ def test_clearance_includes_holding_arm():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", ["for three mountings", "beside an arm that holds"])
+@pytest.mark.parametrize("case", ["for three mountings", "next to an arm that holds"])
 def test_benchmark_search_has_lower_condition_number_than_random_motions(case):
     search = benchmark.searches(ExcitationOptions(evaluations=200, seed=1))[case]
     rng = np.random.default_rng(9)

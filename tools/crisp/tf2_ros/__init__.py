@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of tf2_ros that crisp_py uses: newest transforms, heard on /tf and /tf_static.
+"""Part of tf2_ros that crisp_py uses: newest transforms of /tf and /tf_static.
 
-An apt ROS 2 has the whole package, in no package index is any of it.
+An apt ROS 2 has the complete package. No package index has it.
 """
 
 from geometry_msgs.msg import TransformStamped

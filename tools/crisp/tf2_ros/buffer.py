@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest transform of every frame to its parent."""
+"""Buffer of the newest transform of every frame to its parent."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scipy.spatial.transform import Rotation
 
 
 class TransformException(Exception):
-    """A transform that is not known."""
+    """Transform that is not available."""
 
 
 class Buffer:
-    """A tree of frames, each with its pose in its parent as it was last told."""
+    """Tree of frames, with the last received pose of each frame in its parent."""
 
     def __init__(self) -> None:
         self._in_parent: dict[str, TransformStamped] = {}
 
     def set_transform(self, transform: TransformStamped) -> None:
-        """Keep a transform in place of an older one of the same child."""
+        """Store a transform, and overwrite the previous one of the same child."""
         self._in_parent[transform.child_frame_id] = transform
 
     def lookup_transform(
@@ -30,15 +30,15 @@ class Buffer:
         """Return the newest pose of the source frame in the target frame.
 
         Args:
-            target_frame: Frame that the pose is expressed in.
-            source_frame: Frame whose pose is asked for.
-            time: Zero, which stands for the newest; the only one that is kept.
+            target_frame: Frame in which the pose is expressed.
+            source_frame: Frame with the requested pose.
+            time: Requested time; only 0, the newest transform, is supported.
 
         Raises:
-            TransformException: If another time is asked for, or no chain connects the frames.
+            TransformException: Another time is requested, or the frames are not connected.
         """
         if time.nanoseconds:
-            raise TransformException(f"time: got {time.nanoseconds} ns, allowed 0, the newest")
+            raise TransformException(f"time: got {time.nanoseconds} ns, allowed 0 (newest)")
         target_in_root, root = self._in_root(target_frame)
         source_in_root, other = self._in_root(source_frame)
         if root != other:
@@ -55,7 +55,7 @@ class Buffer:
         return found
 
     def _in_root(self, frame: str) -> tuple[np.ndarray, str]:
-        """Return a frame's pose in the root of its tree, (4, 4), and the root's name."""
+        """Return the pose of a frame in the root of its tree, (4, 4), and the name of the root."""
         pose = np.eye(4)
         while (step := self._in_parent.get(frame)) is not None:
             p, q = step.transform.translation, step.transform.rotation

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fills a buffer."""
+"""Subscriptions that fill a buffer."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class TransformListener:
     """Subscriptions of a node to both topics of transforms.
 
     Args:
-        buffer: What keeps the transforms.
-        node: Node that hears them, and has to be spun.
+        buffer: Buffer that stores the transforms.
+        node: Subscribing node, which has to be spun.
     """
 
     def __init__(self, buffer: Buffer, node: Node) -> None:
-        def keep(message: TFMessage) -> None:
+        def store(message: TFMessage) -> None:
             for transform in message.transforms:
                 buffer.set_transform(transform)
 
         latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        node.create_subscription(TFMessage, "/tf", keep, 100)
-        node.create_subscription(TFMessage, "/tf_static", keep, latched)
+        node.create_subscription(TFMessage, "/tf", store, 100)
+        node.create_subscription(TFMessage, "/tf_static", store, latched)

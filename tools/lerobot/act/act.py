@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let an ACT of LeRobot's own environment act for a second, in lockstep with its answers.
+"""Run an ACT policy from the environment of LeRobot for 1 s, in lockstep with its inference.
 
-Usage: python act.py POLICY LEROBOT_PYTHON, as ``make test-lerobot`` does
+Usage: python act.py POLICY LEROBOT_PYTHON; ``make test-lerobot`` runs it.
 """
 
 import sys
@@ -18,15 +18,15 @@ from multipanda_py.learning.policies import LeRobotInference, LockstepInference,
 saved, python = sys.argv[1:]
 
 
-class Beside(LeRobotInference):
-    """With what torchvision lacks here."""
+class CpuInference(LeRobotInference):
+    """Inference with the operators that torchvision lacks here."""
 
     MAKE = "act_policy:make"
     FOLDERS = (Path(__file__).parent,)
 
 
 def awaited(inference: LeRobotInference, observed: dict[str, Any]) -> np.ndarray | None:
-    """Return the answer to a question."""
+    """Return the chunk of a request; None after 60 s."""
     inference.request(observed, 0.0)
     end = time.monotonic() + 60.0
     while (answer := inference.receive(0.0)) is None and time.monotonic() < end:
@@ -35,15 +35,15 @@ def awaited(inference: LeRobotInference, observed: dict[str, Any]) -> np.ndarray
 
 
 env = CellEnv("push", rate=30.0, cameras={"overview": (96, 128)})
-inference = Beside(saved, env, python=python, instruction="push the puck")
+inference = CpuInference(saved, env, python=python, instruction="push the puck")
 observed, _ = env.reset(seed=0)
-begun = time.monotonic()
+start = time.monotonic()
 chunk = awaited(inference, observed)
-took = time.monotonic() - begun
+duration = time.monotonic() - start
 if chunk is None or chunk.shape != (10, 6) or not np.isfinite(chunk).all():
     sys.exit(f"ACT: got {chunk}, expected ten actions of six numbers")
 if not np.array_equal(chunk, awaited(inference, observed)):
-    sys.exit("ACT: another answer to the same question")
+    sys.exit("ACT: same observation, different chunk")
 requested = []
 runner = PolicyRunner(
     env,
@@ -57,12 +57,12 @@ inference.close()
 if runner.fault or not (~runner.log["held"]).sum() > 20:
     sys.exit(f"ACT: {runner.fault}, expected actions")
 try:
-    Beside(saved, CellEnv("reach", rate=30.0), python=python)
-except PolicyFailed as refused:
-    if "observation.images.overview: trained with [3, 96, 128]" not in str(refused):
-        sys.exit(f"ACT: another environment: {refused}")
+    CpuInference(saved, CellEnv("reach", rate=30.0), python=python)
+except PolicyFailed as error:
+    if "observation.images.overview: trained with [3, 96, 128]" not in str(error):
+        sys.exit(f"ACT: unexpected error for another environment: {error}")
 else:
-    sys.exit("ACT: another environment was not refused")
+    sys.exit("ACT: another environment was not rejected")
 sys.stdout.write(
-    f"ACT: {len(requested)} chunks played, the first answer after {1e3 * took:.0f} ms\n"
+    f"ACT: {len(requested)} chunks executed, the first one after {1e3 * duration:.0f} ms\n"
 )

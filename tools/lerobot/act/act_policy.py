@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LeRobot's policies beside a torch without CUDA, for which torchvision's operators are missing.
+"""Policies of LeRobot with a CPU-only torch, for which torchvision has no operators.
 
-None of them is asked; the declaration of one is, when torchvision is imported.
+The import of torchvision requires the declarations of two operators. Policies do not call them.
 """
 
 import torch

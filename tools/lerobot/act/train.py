@@ -17,12 +17,12 @@ from lerobot.datasets.utils import dataset_to_policy_features
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.factory import make_policy, make_pre_post_processors
 
-# Films are read as by validate.py: this torchvision reads none any more.
-spec = spec_from_file_location("films", Path(__file__).parents[1] / "torchvision.py")
-films = module_from_spec(spec)
-spec.loader.exec_module(films)
-torchvision.set_video_backend = films.set_video_backend
-torchvision.io.VideoReader = films.VideoReader
+# validate.py uses the same video reader, because this torchvision has none.
+spec = spec_from_file_location("video_reader", Path(__file__).parents[1] / "torchvision.py")
+video_reader = module_from_spec(spec)
+spec.loader.exec_module(video_reader)
+torchvision.set_video_backend = video_reader.set_video_backend
+torchvision.io.VideoReader = video_reader.VideoReader
 
 folder, saved = Path(sys.argv[1]), Path(sys.argv[2])
 CHUNK, STEPS = 10, 20
