@@ -143,11 +143,12 @@ Values = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class PerturbationSpec:
-    """Numbers and distributions for keys of a cell file, per arm and per object.
+    """Perturbations of the values in a cell file, per arm and per object.
 
     Attributes:
-        values: Numbers and distributions by section path and key. ``arms.all`` and ``objects.all``
-            apply to every arm or object. Sections with the name of an arm or object override them.
+        values: New value of each key, or distribution to draw it from (:data:`DISTRIBUTIONS`), by
+            section path and key. ``arms.all`` and ``objects.all`` apply to every arm or object.
+            Sections with the name of an arm or object override them.
         seed: Default seed.
 
     Example, as a file::

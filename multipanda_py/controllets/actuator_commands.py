@@ -191,7 +191,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
     def _hold_released_joints(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
         commanded = self._commands[arm].commanded
         released = self._was_commanded[arm] & ~commanded
-        # Without a jump of the joint torque.
+        # With this distance, the joint spring exerts the present torque, which does not jump.
         step = state.tau / np.maximum(self._stiffness[arm], MIN_JOINT_STIFFNESS)
         np.clip(step, -self.max_lead, self.max_lead, out=step)
         np.copyto(target.q[arm], state.q + step, where=released)

@@ -132,9 +132,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._error.set_bounds(p.error_clip)
         self._speeds = [bound_speeds(p.max_joint_speed, arm.limits) for arm in self.context.arms]
         self._viscous = [-p.joint_damping * light for light in self._light]
-        # The damping rates of the joints and of the Cartesian damper add up, and their sum must
-        # not exceed BANDWIDTH. The rate of a joint is up to ``joint_damping`` divided by 0.06
-        # kg m^2, the inertia of the lightest rotor.
+        # The damping rate of a joint is up to ``joint_damping`` divided by 0.06 kg m^2, the
+        # inertia of the lightest rotor. The Cartesian damper gets the rest of BANDWIDTH, at least
+        # half.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
 

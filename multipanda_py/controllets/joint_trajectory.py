@@ -112,8 +112,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for motion, watch, state in zip(self.motions, self._watches, states):
             motion.reset_to(state.q, state.dq)
             watch.reset()
-        # The reference must brake to a stop, but ``on_transfer`` may displace it first. Without a
-        # transfer, the next ``on_target`` or ``update`` stops it.
+        # The flag delays the stop of the reference, because ``on_transfer`` may displace it
+        # first. Without a transfer, the next ``on_target`` or ``update`` stops it.
         self._is_placed = True
 
     def on_transfer(

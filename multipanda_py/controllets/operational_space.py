@@ -322,6 +322,6 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
 
 def _rotate_both_halves(pair: Vector, rotation: Matrix) -> Vector:
-    # From the right, in place.
+    # ``dot(v, rotation)`` rotates v by the inverse of ``rotation``.
     pair[:3], pair[3:] = dot(pair[:3], rotation), dot(pair[3:], rotation)
     return pair

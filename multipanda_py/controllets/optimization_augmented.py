@@ -289,7 +289,8 @@ class OptimizationAugmented(JointTrajectory):
 
     @staticmethod
     def _bound_configuration_torque(state: ArmState, tau: Vector, weight: float) -> None:
-        # The limit rises with the weight w of the plan. In place.
+        # At weight 0, the plan only maintains the configuration and gets a fraction of the torque
+        # limits. At weight 1, it gets all.
         max_value = state.limits.torque * (
             NULLSPACE_TORQUE_FRACTION + (1.0 - NULLSPACE_TORQUE_FRACTION) * weight
         )

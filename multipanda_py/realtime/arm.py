@@ -344,8 +344,8 @@ class Arm:
         """Return the desired torque before limits, (n,) [Nm]. Call it once per cycle.
 
         Under torque control, it is the torque of the owner, blended after a change of the owner.
-        For a released arm, it decays to zero. Under position or velocity control, the call
-        advances ``joint_command`` by one cycle and returns ``state.tau``.
+        If hold has failed (:attr:`released`), it decays to zero. Under position or velocity
+        control, the call advances ``joint_command`` by one cycle and returns ``state.tau``.
         """
         if self.motion is not None:
             self.motion.step(None if self.owner.is_suspended else self._command)

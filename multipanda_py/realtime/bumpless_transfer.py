@@ -209,8 +209,8 @@ class ContactEstimator:
             return BumplessTransfer(np.zeros(arm.state.n_joints))
         state, mass = arm.state.for_readers(), arm.model.load_mass
         measured = -wrench_ext
-        # The controllet can command external torques to compliant actuators. They end with the
-        # controllet, so the next one must exert them instead.
+        # A controllet can command a push on the links of compliant joints, in addition to its
+        # torque. The push ends with the controllet, so the next one must exert it as torque.
         if self._is_sprung:
             push = _mean(rows[:, at["pushes"]])[:n]
             tau, external, measured = (
@@ -244,7 +244,8 @@ class ContactEstimator:
         return fraction
 
     def _was_executed(self, arm: Arm, torque_sum: Vector) -> bool:
-        # Commanded and external torques cancel, except for friction and bias.
+        # At rest, executed commands and external torques cancel, except for friction and bias. The
+        # tare was subtracted from the external torques.
         slack = arm.model.arm.robot.value("unmeasured_torque")
         return all(abs(d) < s for d, s in zip((torque_sum + arm.tare).tolist(), slack))
 

@@ -116,7 +116,10 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def attach_records(self) -> None:
-        """Clear the references in the cycle records of the arms, then write the present ones."""
+        """Clear all references in the cycle records of the arms, then write those of ``data``.
+
+        Call it when the controllet becomes the owner of the arms.
+        """
         for destination, zeros in self._blank:
             destination[:] = zeros
         for word in self._words:

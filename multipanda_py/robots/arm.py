@@ -60,30 +60,38 @@ class SceneObject:
     present: bool = True
 
     def __post_init__(self) -> None:
-        path = f"of object {self.name}"
+        path = f"object {self.name}"
         if not self.name:
             raise ConfigurationError("object: got an empty name. Give one")
         if self.shape not in SHAPE_SIZES:
-            raise UnknownName(f"shape {path}", self.shape, tuple(SHAPE_SIZES))
-        size = vector(f"size {path} ({self.shape})", self.size, (SHAPE_SIZES[self.shape],))
+            raise UnknownName(f"{path}: shape", self.shape, tuple(SHAPE_SIZES))
+        size = vector(f"{path}: size ({self.shape})", self.size, (SHAPE_SIZES[self.shape],))
         if (size <= 0.0).any():
-            raise ConfigurationError(f"size {path} must be positive, got {size.tolist()}")
+            raise ConfigurationError(f"{path}: size: got {size.tolist()}, allowed positive values")
         if not (np.isfinite(self.mass) and self.mass >= 0.0):
-            raise ConfigurationError(f"mass {path} must be 0 kg or more, got {self.mass}")
+            raise ConfigurationError(f"{path}: mass: got {self.mass}, allowed 0 kg or more")
         if not (self.present or self.mass > 0.0):
-            raise ConfigurationError(f"present {path} must be true, because it has no mass")
-        rgba = vector(f"rgba {path}", self.rgba, (4,))
-        friction = vector(f"friction {path}", self.friction, (3,))
-        if (friction < 0.0).any() or (rgba < 0.0).any() or (rgba > 1.0).any():
-            raise ConfigurationError(f"friction {path} must be >= 0 and rgba within [0, 1]")
-        contact = vector(f"contact {path}", self.contact, (2,))
+            raise ConfigurationError(
+                f"{path}: present: got false without a mass. Remove it, or give the object a mass"
+            )
+        rgba = vector(f"{path}: rgba", self.rgba, (4,))
+        friction = vector(f"{path}: friction", self.friction, (3,))
+        if (friction < 0.0).any():
+            raise ConfigurationError(
+                f"{path}: friction: got {friction.tolist()}, allowed values of 0 or more"
+            )
+        if (rgba < 0.0).any() or (rgba > 1.0).any():
+            raise ConfigurationError(f"{path}: rgba: got {rgba.tolist()}, allowed values 0 to 1")
+        contact = vector(f"{path}: contact", self.contact, (2,))
         if (contact <= 0.0).any():
-            raise ConfigurationError(f"contact {path} must be positive, got {contact.tolist()}")
+            raise ConfigurationError(
+                f"{path}: contact: got {contact.tolist()}, allowed positive values"
+            )
         checked = {
             "contact": tuple(contact.tolist()),
             "size": tuple(size.tolist()),
-            "position": vector(f"position {path}", self.position, (3,)),
-            "rotation": rotation_matrix(f"rotation {path}", self.rotation),
+            "position": vector(f"{path}: position", self.position, (3,)),
+            "rotation": rotation_matrix(f"{path}: rotation", self.rotation),
             "rgba": tuple(rgba.tolist()),
             "friction": tuple(friction.tolist()),
         }
@@ -128,16 +136,21 @@ class Tool:
         inertia = vector("tool: inertia", self.inertia, (3, 3))
         moments = np.linalg.eigvalsh((inertia + inertia.T) / 2.0)
         if not (np.isfinite(self.mass) and self.mass >= 0.0):
-            raise ConfigurationError(f"tool: mass must be 0 kg or more, got {self.mass}")
+            raise ConfigurationError(f"tool: mass: got {self.mass}, allowed 0 kg or more")
         if not np.allclose(inertia, inertia.T, atol=1e-9):
-            raise ConfigurationError("tool: inertia must be symmetric")
+            raise ConfigurationError(
+                f"tool: inertia: got {inertia.tolist()}, allowed a symmetric matrix"
+            )
         if moments[0] < 0.0 or moments[0] + moments[1] < moments[2] - 1e-9:
             raise ConfigurationError(
                 f"tool: inertia: got principal moments {moments} kg m^2; the sum of any two must "
                 "not be less than the third"
             )
         if self.mass > 0.0 and moments[0] <= 0.0:
-            raise ConfigurationError("tool: inertia must be positive definite if there is a mass")
+            raise ConfigurationError(
+                f"tool: inertia: got principal moments {moments} kg m^2, allowed a positive "
+                "definite matrix for a tool with a mass"
+            )
         object.__setattr__(self, "com_in_flange", com)
         object.__setattr__(self, "inertia", inertia)
         pose = rigid_pose("tool: pose_tcp_in_flange", self.pose_tcp_in_flange)

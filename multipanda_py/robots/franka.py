@@ -118,7 +118,8 @@ FIGURES: dict[str, tuple[float, ...]] = {
     # the limit of the torque rate if the arm is delayed by some milliseconds.
     "stiffness": (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0),
     "most_stiffness": (1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0),
-    # Maximum deflection of joint springs by an unknown payload [rad].
+    # Distance that the reference of a joint spring may always have from the measured position
+    # [rad]. It is the expected deflection of the default stiffness by an unknown payload.
     "lag": (0.0065, 0.0065, 0.0065, 0.0065, 0.01, 0.01, 0.01),
     # External torque at which a motion stops [Nm], four fifths of the robot's default collision
     # threshold.

@@ -85,11 +85,11 @@ def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
     return bodies
 
 
-def _finite_numbers(path: str, value: Any, count: int) -> list[float]:
+def _finite_numbers(location: str, value: Any, count: int) -> list[float]:
     values = value if isinstance(value, list) else [value]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     if not numbers or len(values) != count or not np.isfinite(values).all():
-        raise ConfigurationError(f"{path}: got {value!r:.80}, allowed {count} finite numbers")
+        raise ConfigurationError(f"{location}: got {value!r:.80}, allowed {count} finite numbers")
     return [float(v) for v in values]
 
 

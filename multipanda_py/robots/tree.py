@@ -52,7 +52,7 @@ class Tree:
 
     Args:
         path: Path of the URDF or MJCF.
-        bodies: Bodies by link name; :data:`.NO_LOAD` for a link without mass.
+        bodies: Mass and inertia by link name; :data:`.NO_LOAD` for a link without mass.
         joints: All joints.
         capsules: Collision geometry of the file, by link.
 
@@ -144,7 +144,7 @@ def pose_from(rotation: Matrix, position: Matrix) -> Matrix:
 
 
 def moved(load: Load, pose: Matrix) -> Load:
-    """Return a body in a parent frame, from the pose of its own frame in the parent, (4, 4)."""
+    """Return mass and inertia in a parent frame, from the pose of their frame in it, (4, 4)."""
     rotation = pose[:3, :3]
     return Load(load.mass, rotation @ load.com + pose[:3, 3], rotation @ load.inertia @ rotation.T)
 
@@ -175,7 +175,7 @@ class Chain:
         joints: Joints from base to tip.
         origins: Pose of every joint in the parent link, (4, 4) each.
         links: Names of the links: the base, then the child of every joint.
-        bodies: Body of every link, with the links fixed to it, in its own frame.
+        bodies: Mass and inertia of every link, with the links fixed to it, in its own frame.
         link_indices: Index of the chain link, and pose in its frame, (4, 4), by name of every link
             that is a chain link or fixed to one.
         tip: Name of the last link.
@@ -201,8 +201,8 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     are left out.
 
     Raises:
-        ConfigurationError: There is no such chain, a joint on it is neither revolute, continuous,
-            prismatic nor fixed, no joint moves, or a moving link has no valid body.
+        ConfigurationError: There is no such chain, no joint on it moves, the type of a joint is
+            not supported, or a moving link has no valid inertia.
     """
     displacement = tree.path_to(base, tip)
     joints, origins, links = [], [], [base]

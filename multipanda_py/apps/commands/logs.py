@@ -113,7 +113,10 @@ def _own(options: argparse.Namespace) -> Recorded:
             try:
                 follow(cell, arm, law, points)
             except KeyboardInterrupt:
-                raise LoopError(f"{path}: interrupted before the end of the motion") from None
+                raise LoopError(
+                    f"{path}: incomplete, because Ctrl-C stopped the motion before its end. "
+                    "Record it again"
+                ) from None
             return cell.recorder.stop()
         until = time.monotonic() + (options.duration or float("inf"))
         try:

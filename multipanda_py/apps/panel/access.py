@@ -168,9 +168,9 @@ def accept_values_only(server: Any) -> None:
 
 
 def value_of(element: Any) -> Any:
-    """Return the value that a page has set for an element; call only in the element's callback.
+    """Return the value that the browser has sent for an element; call only in its callback.
 
-    ``element.value`` may be a newer value from the panel.
+    ``element.value`` may already be a newer value that the panel has set.
     """
     value = element.value
     return value if (changed := _chosen_value.get(None)) is None else type(value)(changed)

@@ -153,8 +153,8 @@ class VirtualBody:
 
     @staticmethod
     def _reduce_ignored(measured: Vector, ignored: Vector, margin: float) -> None:
-        # Move the ignored vector, in place, to its nearest point in a ball. One diameter of the
-        # ball reaches from zero to the measured vector, lengthened by the margin.
+        # Replace ``ignored`` by its nearest point in a ball. One diameter of the ball reaches from
+        # zero to the measured vector, lengthened by the margin.
         size = length(measured)
         if size <= margin:
             ignored[:] = 0.0

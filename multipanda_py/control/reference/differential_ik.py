@@ -140,5 +140,6 @@ class CommandedPoseGovernor(PoseGovernor):
 
     @property
     def _is_direct(self) -> bool:
-        # A position-controlled arm has no spring that needs feed-forward.
+        # The response ``direct`` is a feed-forward past the spring of an impedance controllet. A
+        # position-controlled arm has no spring.
         return False

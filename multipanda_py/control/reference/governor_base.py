@@ -156,7 +156,7 @@ class ReferenceGovernor(ABC):
         self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
-        """Discard the measured speed of the target, after cycles without ``target_changed``."""
+        """Discard the measured speed of the target. Call this after cycles without an update."""
         self.cycle += self._recent
 
     def record_target(self) -> None:
@@ -211,7 +211,7 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Discard the current motion, before ``start``."""
+        """Discard the current motion. Call this before ``start``."""
 
     @abstractmethod
     def set_bounds(self, params: GovernorParams) -> None: ...

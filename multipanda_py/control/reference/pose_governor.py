@@ -169,7 +169,8 @@ class PoseGovernor(ReferenceGovernor):
 
     @property
     def _is_direct(self) -> bool:
-        # No full feed-forward after a feature has slowed the motion, or for a streamed goal.
+        # True for full feed-forward after a jump of the goal: not for a streamed goal, and not
+        # after a feature has slowed the motion.
         if self.response != "direct" or self._feedforward is None or self._was_slowed:
             return False
         return not self._streams
@@ -200,8 +201,8 @@ class PoseGovernor(ReferenceGovernor):
         unit = displacement / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._feasible_fractions(unit * full, unit * quick)
-        # After a jump of the goal, the feed-forward fades out above the joint speed fraction
-        # ``DAMPING_START``, so the motion stays below it.
+        # Full feed-forward fades out above the fraction ``DAMPING_START`` of the joint speed
+        # limits, so the reference stays below it.
         if self._is_direct:
             possible = possible.slower(DAMPING_START / p.limit_scale)
         if self._is_still:

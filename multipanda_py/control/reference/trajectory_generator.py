@@ -117,7 +117,7 @@ class TrajectoryGenerator:
 
         Args:
             speed: Velocity, (n,) [unit/s].
-            cycles: Length N of the average [cycles].
+            cycles: Length N of the moving average of the velocity [cycles].
             period: Cycle time T [s].
         """
         self.moving = any(speed)
@@ -136,7 +136,7 @@ class TrajectoryGenerator:
         """Stop immediately at the current output.
 
         Args:
-            cycles: Length N of the average [cycles].
+            cycles: Length N of the moving average of the velocity [cycles].
             period: Cycle time T [s].
         """
         self.start(self._still, cycles, period)

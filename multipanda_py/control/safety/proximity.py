@@ -26,12 +26,13 @@ the suffix ``_hand``."""
 class Proximity:
     """Search for the pairs of solids that are relevant at the current speeds.
 
-    A pair is relevant if braking or repulsion may act on it: if its distance is below ``reach`` of
-    its approach speed. The pairs of two bodies form a group.
+    A pair is relevant if braking or repulsion may act on it: if its distance is below
+    ``reach(v)`` at its approach speed v. The pairs of two bodies form a group.
 
     A check measures the distances of groups that may contain relevant pairs. The next check is due
-    when, by upper bounds of the motion since then, another pair may be relevant. Each point of a
-    link has moved by no more than ``sum_i r_i |delta q_i|``, and its speed is no higher than::
+    when another pair may have become relevant. Upper bounds of the motion since the last check
+    decide this. Each point of a link has moved by no more than ``sum_i r_i |delta q_i|``, and its
+    speed is no higher than::
 
         s + sum_i r_i |delta dq_i| + R sum_i |dq_0,i| sum_j |delta q_j|,   R = max_i r_i
 
@@ -302,8 +303,9 @@ class Proximity:
         size, width = absolute(self._now), self.scene.joint_count
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, width:].dot(self._ones).tolist())
-        # ``bounds`` are upper bounds from the joint speeds. They apply to grasped objects and to
-        # two links of the same arm.
+        # ``bounds`` are upper bounds of the speed of each body, from the joint speeds. Grasped
+        # objects have no other speed. Two links of one arm approach each other no faster than the
+        # bound of the arm, which may be below the sum of their speeds.
         every = concatenate((self.scene.speeds(), bounds))
         self._fastest = every.tolist()
         each = every.take(self._link_indices)

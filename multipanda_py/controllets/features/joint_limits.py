@@ -60,13 +60,13 @@ class BarrierFadeIn:
         self._rate = rate
 
     def start(self, torque: Vector) -> None:
-        """Start the offsets in this cycle, with the commanded torques tau_0, (n,) [Nm]."""
+        """From this cycle on, fade from the last commanded torques tau_0, (n,) [Nm], to T."""
         self._last[:] = torque
         self.holds = self._starts_next_cycle = True
         self.is_idle = False
 
     def resume(self) -> None:
-        """Start the offsets in the next cycle, with the last barrier torques as tau_0.
+        """From the next cycle on, fade from the last barrier torques to the computed ones.
 
         Before the first cycle, this has no effect.
         """
@@ -80,7 +80,7 @@ class BarrierFadeIn:
         self._last[:] = 0.0
 
     def lead_out(self, torque: Vector, q: Vector, stiffness: Vector, period: float) -> None:
-        """Subtract the remaining offsets from the barrier torques, in place.
+        """Subtract the remaining offsets from ``torque``.
 
         Args:
             torque: Barrier torques T, (n,) [Nm].
@@ -153,11 +153,11 @@ class _JointBarriers:
         self._start.set_speed(MAX_EXIT_SPEED * 2.0 * np.sqrt(max_torque) / width)
 
     def start(self) -> None:
-        # ``BarrierFadeIn`` starts in the next cycle, from the commanded torque.
+        # ``add`` starts the fade, because it needs the torques of the next cycle.
         self._is_new = True
 
     def change(self) -> None:
-        # Without a step of the barrier torques.
+        # New parameters must not cause a step of the barrier torques.
         self._start.resume()
 
     def add(self, state: ArmState, tau: Vector, period: float) -> None:

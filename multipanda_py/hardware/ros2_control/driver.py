@@ -291,8 +291,8 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._send(self._next_torque(number, until, resting))
 
     def _begin_motion(self, resting: list[float]) -> None:
-        # Before the first command of this driver, the robot is assumed to apply the effort that
-        # carries the arm.
+        # Before the first command of this driver, the robot is assumed to hold the weight of the
+        # arm: with the effort ``resting`` (``carries``), or by its own gravity compensation.
         if self._sent is None:
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
         self._tau, self._moving, self._last_command_time = self._sent, True, self._reading.time
@@ -397,7 +397,10 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._send(self._limiter.q.tolist())
 
     def _begin_motion(self) -> None:
-        """Begin a motion at the last command, or at the measured position without a usable one."""
+        """Begin a motion at the last command, or at the measured position.
+
+        The measured position is used without a command, and if the arm rests far from it.
+        """
         limiter, q = self._limiter, np.array(self._reading.q)
         if self._sent is None or (
             limiter.at_rest and np.abs(limiter.q - q).max() > MAX_COMMAND_DISTANCE
@@ -408,7 +411,10 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._loop.start_motion(POSITIONS)
 
     def _hold_without_state(self) -> None:
-        """Brake the commanded position, but send nothing after a timeout of the states."""
+        """Brake the commanded position after an invalid state.
+
+        After a timeout of the states, stop it at once and send nothing.
+        """
         limiter = self._limiter
         if self._lost_states:
             limiter.start(limiter.q)

@@ -399,7 +399,11 @@ class ArmMonitor:
         return MonitoredLog(log, shown[0], shown[1], shown[2], shown[3], residuals, evaluated)
 
     def _applied_torques(self, controller_twin: ArmTwin, log: ArmLog) -> Matrix:
-        """Return the torques applied to the arm, with gravity compensation, (n, j) [Nm, N]."""
+        """Return the torques applied to the arm, including gravity compensation, (n, j) [Nm, N].
+
+        They are the commanded torques, or the measured ones in samples without commands. Gravity
+        torques that a robot adds to commands itself are those of ``controller_twin``.
+        """
         if log.tau_commanded is None:
             measured: Matrix = np.asarray(log.tau)
             return measured
@@ -410,7 +414,7 @@ class ArmMonitor:
             elif "tau_gravity" in log.columns:
                 tau += log.columns["tau_gravity"]
         if log.tau is not None and "interface" in log.columns:
-            # Without commanded torques, as in position control, measured torques drive the twin.
+            # In position control there are no commanded torques, so measured ones drive the twin.
             moved_otherwise = log.columns["interface"] != 0
             tau[moved_otherwise] = log.tau[moved_otherwise]
         return tau

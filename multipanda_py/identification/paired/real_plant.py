@@ -261,7 +261,10 @@ class RealPlant:
         while (now := cell.time) < cell_time:
             cell.check()
             if clock.monotonic() > limit:
-                raise LoopError(f"the time of the cell did not advance for {_STALL_TIMEOUT:g} s")
+                raise LoopError(
+                    f"cell: its time did not advance for {_STALL_TIMEOUT:g} s, because its loop "
+                    "is blocked. Start the cell again"
+                )
             clock.sleep(_POLL_PERIOD)
         return now
 

@@ -113,6 +113,9 @@ class TaskCell:
         """Run the task once from its start.
 
         If an arm has a fault, the result contains it. No exception is raised.
+
+        Args:
+            seed: Random seed of an inline simulation; unused in real time.
         """
         try:
             cell = self.open_cell(seed)
@@ -142,9 +145,13 @@ class TaskCell:
         return run
 
     def open_cell(self, seed: int) -> Cell:
-        """Return the running cell with its arms at the start of the task.
+        """Return a running cell with its arms at the start of the task.
 
-        An inline cell is reset. Otherwise, a new cell is started, and its arms move to the start.
+        A running inline cell is reset. Otherwise, a new cell starts, and its arms move to the
+        start.
+
+        Args:
+            seed: Random seed of an inline simulation; unused in real time.
         """
         if self.cell is not None and self._inline:
             self.cell.simulation.reset(seed=seed)
@@ -272,7 +279,7 @@ def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = F
     Args:
         task: Task to run.
         config: Configuration of the cell.
-        seed: Random seed of the noise of simulated arms.
+        seed: Random seed of an inline simulation; unused in real time.
         recover: True to recover real arms with a fault before the run.
     """
     cell = TaskCell(task, config, recover=recover)
@@ -295,7 +302,10 @@ def _cycle_advancer(cell: Cell, inline: bool) -> Iterator[PassTime]:
         while cell.time < until:
             cell.check()
             if clock.monotonic() > limit:
-                raise LoopError(f"the time of the cell did not advance for {_STALL_TIMEOUT:g} s")
+                raise LoopError(
+                    f"cell: its time did not advance for {_STALL_TIMEOUT:g} s, because its loop "
+                    "is blocked. Start the cell again"
+                )
             clock.sleep(_POLL_PERIOD)
 
     yield wait

@@ -141,7 +141,7 @@ class DeltaPose(Control):
 class AbsolutePose(Control):
     """Absolute pose control in the base frame.
 
-    An action consists of the position and two columns of the rotation matrix, which are
+    An action consists of the position and the first two columns of the rotation matrix, which are
     orthonormalised. The target is limited to :data:`GATE_FRACTION` of the gate around the measured
     pose.
 
@@ -168,7 +168,7 @@ class AbsolutePose(Control):
 
     @property
     def target(self) -> Vector:
-        """Target pose in the base frame, in the format of an action, (9,)."""
+        """Target pose in the base frame, (9,): position, first two columns of the rotation."""
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
@@ -203,7 +203,7 @@ class DeltaPoseAndForce(DeltaPose):
 
     @property
     def target(self) -> Vector:
-        """Target pose (9 numbers) and force [N] in the base frame, (12,)."""
+        """Target in the base frame, (12,): nine numbers as for ``DeltaPose``, then force [N]."""
         return np.concatenate([super().target, self.force])
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:

@@ -104,7 +104,8 @@ def lockstep_cell(
         task: Task with the scene.
         control: Control, which determines the type of the controllet.
         features: Features of the controllet, or None for its defaults.
-        residual: File of a learned residual for simulated arms, or files by arm.
+        residual: File of the learned difference between real and simulated arms, or files by arm.
+            Simulated arms add it to their dynamics.
 
     Raises:
         ConfigurationError: If sections of the task are invalid. The message names all errors.
@@ -139,7 +140,8 @@ def cell_of_file(
         task: Task of the environment.
         control: Control, which determines the type of the controllet.
         features: Features of the controllet, or None for its defaults.
-        residual: File of a learned residual for simulated arms, or files by arm.
+        residual: File of the learned difference between real and simulated arms, or files by arm.
+            Simulated arms add it to their dynamics.
 
     Raises:
         ConfigurationError: If the file is invalid, or lacks arms of the task.

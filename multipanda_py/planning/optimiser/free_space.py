@@ -173,8 +173,8 @@ class FreeSpace:
         return int(self._geometry.addGeometryObject(geometry))
 
     def _set_required_distances(self, fraction: float, tolerance: float) -> None:
-        # Positive margins stay at least MIN_START_DISTANCE; ``fraction`` does not change negative
-        # ones.
+        # Positive margins decrease to MIN_START_DISTANCE at most; smaller ones stay unchanged.
+        # Negative margins allow an overlap, which ``fraction`` must not reduce.
         margins = fraction * self._margins - tolerance
         apart = np.maximum(margins, np.minimum(self._margins, MIN_START_DISTANCE))
         margins = np.where(self._margins > 0.0, apart, self._margins - tolerance)
@@ -185,8 +185,8 @@ class FreeSpace:
         """Return a copy that requires smaller distances.
 
         Args:
-            fraction: Factor of the required distances.
-            tolerance: Distance that is then subtracted from them [m].
+            fraction: Factor of positive required distances.
+            tolerance: Distance that is then subtracted from all [m].
         """
         other = copy(self)
         other._solids = self._geometry.createData()

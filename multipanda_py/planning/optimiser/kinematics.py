@@ -18,7 +18,7 @@ _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Pose and Jacobian of one frame in s slices of d variables, see :class:`.Scene`.
+    """Pose and Jacobian of one frame at s time steps, each with the d variables of a scene.
 
     Attributes:
         position: Position in the world, (s, 3) [m].

@@ -137,21 +137,24 @@ class Problem:
         if phases is not None and at is not None:
             raise PlanRejected("phases, at: got both, allowed one of them")
         if at is not None:
-            last = self._slice(at)
-            first = last - 1
-        else:
-            start, end = (0.0, float(self.phases)) if phases is None else phases
-            first, last = self._slice(start), self._slice(end)
-        if not 0 <= first < last:
+            last = self._slice("at", at)
+            if last < 1:
+                raise PlanRejected(
+                    f"at: got {at}, allowed {1.0 / self.each:g} (first time step) to {self.phases}"
+                )
+            return last - 1, last
+        start, end = (0.0, float(self.phases)) if phases is None else phases
+        first, last = self._slice("phases", start), self._slice("phases", end)
+        if first >= last:
             raise PlanRejected(
-                f"phases: got {at if phases is None else phases}, allowed 0 to {self.phases}, "
-                "with the first before the last"
+                f"phases: got {phases}, allowed an end at least one time step "
+                f"({1.0 / self.each:g}) after the start"
             )
         return first, last
 
-    def _slice(self, phase: float) -> int:
+    def _slice(self, argument: str, phase: float) -> int:
         if not 0.0 <= phase <= self.phases:
-            raise PlanRejected(f"phase: got {phase}, allowed 0 to {self.phases}")
+            raise PlanRejected(f"{argument}: got {phase}, allowed 0 to {self.phases}")
         return round(phase * self.each)
 
     def solve(

@@ -40,7 +40,7 @@ class Objective(ABC):
 
     @abstractmethod
     def units(self, scene: Scene) -> tuple[str, ...]:
-        r"""Return the units of :math:`\phi`, (m,), such as m and rad."""
+        r"""Return the units of the components of :math:`\phi`, such as ``rad``, (m,)."""
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector] | None:
         """Return lower and upper bounds of the components, (m,) each; None without bounds."""

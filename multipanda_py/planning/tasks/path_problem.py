@@ -170,12 +170,12 @@ def plan_by_path(
 
     Args:
         subtask: Subtask of a checked task.
-        points: Contact points at which the grippers press.
-        goals: Goals at the end.
+        points: Contact points of the grippers on the carried objects.
+        goals: Poses of tools and objects at the end of the subtask.
         start: State of arms and objects at the start.
         config: Checked cell configuration.
-        settings: Limits of the search.
-        constraint: Distance to other bodies. None for no distance constraints.
+        settings: Tolerances and limits of the search.
+        constraint: Minimum distance of arms and carried objects to other bodies; None for none.
 
     Raises:
         PlanRejected: If no path was found. The message contains the violated constraint.

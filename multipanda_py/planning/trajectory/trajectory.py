@@ -79,10 +79,12 @@ _SAMPLES = 16  # Number of checked samples per segment.
 def complete(
     times: ArrayLike, q: ArrayLike, dq: ArrayLike | None = None, ddq: ArrayLike | None = None
 ) -> Matrix:
-    """Return the points of a trajectory with missing derivatives filled in.
+    """Return the points of a trajectory; compute velocities and accelerations if missing.
 
-    The path stays between the positions of successive points. Missing velocities are limited
-    central differences (van Leer, J. Computational Physics 1977), with rest at both ends.
+    Computed velocities are limited central differences (van Leer, J. Computational Physics 1977),
+    with rest at both ends. With them, the path stays between the positions of successive points.
+    Computed accelerations are the smaller of those of the cubic segments before and after a
+    point, and zero at both ends and where their signs differ.
 
     Args:
         times: Increasing times, (n,) [s].
@@ -91,7 +93,7 @@ def complete(
         ddq: Accelerations, (n, m) [rad/s^2]; None if missing.
 
     Returns:
-        Trajectory points, (n, 1 + 3 m).
+        Trajectory points, (n, 1 + 3 m): time, positions, velocities, accelerations.
     """
     t, p = np.asarray(times, dtype=np.float64), np.asarray(q, dtype=np.float64)
     step = np.diff(t)[:, None]

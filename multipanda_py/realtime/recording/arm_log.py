@@ -219,8 +219,8 @@ def joined(logs: list[ArmLog]) -> ArmLog:
     second later. Columns that are not in all recordings are dropped.
 
     Raises:
-        LogError: If robots, joints or controllets differ, or only some torques include gravity or
-            rotors.
+        LogError: If robots, joints or controllets differ, or if only some recordings have torques
+            that include gravity or rotor inertia.
     """
     first = logs[0]
     for other in logs[1:]:

@@ -45,12 +45,14 @@ def arrays_in(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as archive:
             size = sum(part.file_size for part in archive.infolist())
         if size > MAX_SIZE:
-            raise ValueError(f"got {size} bytes, allowed up to {MAX_SIZE}")
+            raise ValueError(f"size of all arrays: got {size} bytes, allowed up to {MAX_SIZE}")
         file.seek(0)
         with np.load(file, allow_pickle=False) as data:
             arrays = {name: data[name] for name in data.files}
     if others := [name for name, part in arrays.items() if not isinstance(part, np.ndarray)]:
-        raise ValueError(f"got {', '.join(others)}, allowed arrays only")
+        raise ValueError(
+            f"{', '.join(others)}: no NumPy arrays, but the file may have no other data"
+        )
     return arrays
 
 
@@ -64,7 +66,7 @@ def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
         raise ConfigurationError(f"{path}: about: got {about!r:.60}, allowed a map of values")
     if (form := about.get("format")) not in formats:
         known = " or ".join(map(str, formats))
-        raise ConfigurationError(f"{path}: got format {form!r:.60}, allowed {known}")
+        raise ConfigurationError(f"{path}: format: got {form!r:.60}, allowed {known}")
     for name in ("kind", "robot", "data"):
         if not isinstance(value := about.get(name, ""), str):
             raise ConfigurationError(f"{path}: {name}: got {value!r:.60}, allowed a text")

@@ -124,8 +124,8 @@ class NodeClock:
             monotonic_ns: Time of the measurement, CLOCK_MONOTONIC [ns].
         """
         if self.comes_from_topic:
-            # The age of the measurement is not subtracted: /clock advances in steps, so stamps
-            # would decrease between two steps.
+            # The age of the measurement is not subtracted. Between two steps of /clock, a message
+            # with a larger age would get an earlier stamp than the one before.
             return divmod(max(0, self.nanoseconds), 1_000_000_000)
         # Read the clocks again if the thread was interrupted between the two readings, which would
         # make the stamp too early.

@@ -88,7 +88,7 @@ class Responsiveness:
         self._is_serving = False
 
     def renew(self) -> None:
-        """Treat a new participant as unresponsive until its first answer."""
+        """Treat a recreated participant as unresponsive until it answers its first check."""
         self._has_answered, self._expects = False, True
         self.answer_age = TIMEOUT + MAX_STEP
 
@@ -176,7 +176,7 @@ class SelfCheck:
         self._state.pause()
 
     def renew(self) -> None:
-        """Treat a new participant as unresponsive until its first answer."""
+        """Treat a recreated participant as unresponsive until it answers its first check."""
         self._state.renew()
 
     def close(self) -> None:

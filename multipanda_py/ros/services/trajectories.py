@@ -81,8 +81,9 @@ class _FollowedGoal:
 
     def __init__(self, handle: Any, points: Matrix, before: int, ahead: float) -> None:
         self.handle, self.points, self.before = handle, points, before
-        # The controllet counts its motions: ``before`` at the acceptance, ``number`` for this goal
-        # (0 until its start), ``canceled_at`` at its cancellation (-1 without one).
+        # Numbers of motions, as counted by the controllet: ``before`` is that of the last motion
+        # at the acceptance, ``number`` that of this goal (0 until it starts). ``canceled_at`` is
+        # that of the last motion at the cancellation (-1 without one).
         self.number = 0
         self.canceled_at = -1
         self.accepted_at = time.monotonic()

@@ -265,7 +265,7 @@ class TargetStatus:
 
 
 class _Status:
-    """Status topic of one arm or controllet."""
+    """Publisher of the topic ``target_status`` of one arm or controllet."""
 
     def __init__(
         self, node: Node, cell: Cell, name: str, channels: dict[str, ChannelRecord]

@@ -239,7 +239,7 @@ class UdpLink:
         return arrived, lost
 
     def next_delivery(self) -> int | None:
-        """Return the time at which the next delayed datagram is due [ns]; None for none."""
+        """Return when the next delayed datagram is due [ns]; None if no datagram is delayed."""
         due_times = [queue[0][0] for queue in (self._states, self._commands) if queue]
         return min(due_times) if due_times else None
 
@@ -266,7 +266,7 @@ class UdpLink:
 
 
 def _arrival_time(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """Return the arrival time of a datagram in the kernel, as of ``time.perf_counter_ns`` [ns]."""
+    """Return when the kernel received a datagram, on the clock ``time.perf_counter_ns`` [ns]."""
     seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
     age = time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
     return time.perf_counter_ns() - int(max(0, age))
