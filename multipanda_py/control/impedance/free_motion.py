@@ -7,7 +7,7 @@ import eigenpy
 import numpy as np
 from numpy import add, dot, multiply, subtract
 
-from multipanda_py.robots.dynamics.task_inertia import fade
+from multipanda_py.robots.dynamics.task_inertia import TaskInertia, fade
 from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
 
 FREE_STIFFNESS = 5.0
@@ -83,11 +83,6 @@ class FreeMotion:
         return velocity
 
 
-REGULAR_MOBILITY = 0.01
-"""Mobility of a tool motion below which a shifted configuration gradually stops following it
-[1/kg]."""
-
-
 def regular_motion(state: ArmState, twist: Vector) -> Vector:
     """Return the joint velocity of a tool motion without its singular directions, (n,) [rad/s].
 
@@ -98,7 +93,8 @@ def regular_motion(state: ArmState, twist: Vector) -> Vector:
 
     - dx: Twist of the tool motion, (6,) [m/s, rad/s].
     - J: Jacobian, (6, n); M: inertia matrix, (n, n).
-    - w, V: Mobilities [1/kg] and directions of tool motion; w_0: ``REGULAR_MOBILITY``.
+    - w, V: Mobilities [1/kg] and directions of tool motion.
+    - w_0: ``TaskInertia.MIN_MANIPULABILITY`` [1/kg].
     - phi: Smooth step from 0 to 1, as in ``TaskInertia``.
 
     Args:
@@ -107,7 +103,7 @@ def regular_motion(state: ArmState, twist: Vector) -> Vector:
     """
     space = state.operational_space()
     mobilities, directions = space.eigen()
-    weights = fade(mobilities, REGULAR_MOBILITY)
+    weights = fade(mobilities, TaskInertia.MIN_MANIPULABILITY)
     velocity: Vector = space.minv_jt.dot(directions.dot(weights * twist.dot(directions)))
     return velocity
 
