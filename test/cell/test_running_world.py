@@ -118,7 +118,7 @@ def test_object_moved_into_arm_pushed_it_without_report(paused):
     assert event.text.startswith("ball was moved ")
     assert event.text.endswith(" mm into left")
     request = paused.request_object_pose("spare", free_pose)
-    with pytest.raises(SimulationRejected, match=r"^move: .*\bspare\b.*not in the scene"):
+    with pytest.raises(SimulationRejected, match=r"^move: .*\bspare\b"):
         paused.wait(lambda: paused.scene_change_done(request), 10.0, "an answer")
 
 

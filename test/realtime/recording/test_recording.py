@@ -212,7 +212,7 @@ def full(*_):
 
 def test_invalid_files_are_refused(tmp_path):
     (tmp_path / "text.mcap").write_text("no log")
-    with pytest.raises(LogError, match="is not an MCAP file"):
+    with pytest.raises(LogError, match="MCAP"):
         logs.read(tmp_path / "text.mcap")
     (tmp_path / "empty").mkdir()
     with pytest.raises(LogError, match="/empty: "):
