@@ -35,7 +35,7 @@ def test_failed_service_discovery_was_cached_as_parameter_dump(tmp_path):
     clients = Outside(tmp_path)
     # In order, because later commands may depend on a repeated one.
     assert clients.ros2("a", "b", "c") == ["/a: 1\n", "/b: 4\n", "/c: 5\n"]
-    assert "timed out" in clients.ros2("b", turns=2)[0]
+    assert "timed out" in clients.ros2("b", tries=2)[0]
 
 
 def test_apt_ros_2_was_not_found_without_sourcing(tmp_path):

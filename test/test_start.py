@@ -118,7 +118,7 @@ def test_signal_during_start_ended_program_with_traceback_or_without_message(
 @pytest.mark.parametrize("number", list(CODES))
 def test_signal_during_imports_ends_program_in_one_line(program, number):
     process = program("multipanda", ["list"])
-    wait_until(lambda: catches(process.pid, signal.SIGTERM), turn=lambda: None)
+    wait_until(lambda: catches(process.pid, signal.SIGTERM), step=lambda: None)
     process.send_signal(number)
     reported, _ = process.communicate(timeout=30.0)
     assert re.fullmatch(rf"multipanda: {number.name}\b.*\n", reported)
@@ -139,7 +139,7 @@ def test_ctrl_c_ended_importing_child_with_traceback(seed):
         ignored = next(line for line in status.splitlines() if line.startswith("SigIgn:"))
         return int(ignored.split()[1], 16) >> (signal.SIGINT - 1) & 1
 
-    wait_until(ignores, turn=lambda: None)
+    wait_until(ignores, step=lambda: None)
     let_pass(chance.uniform(0.0, 0.5))
     process.send_signal(signal.SIGINT)
     reported, error = process.communicate("{}\n", timeout=30.0)

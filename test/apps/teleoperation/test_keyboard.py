@@ -91,7 +91,7 @@ def test_teleop_command_reads_terminal_and_ends_after_duration(tmp_path):
             os.write(ours, b"r")
             poll()
 
-        wait_until(lambda: process.poll() is not None, 20.0, turn=keep_pressing)
+        wait_until(lambda: process.poll() is not None, 20.0, step=keep_pressing)
         reported = process.stdout.read()
         assert process.wait(10.0 * TIMEOUT_SCALE) == 0, reported
     assert "keyboard moves arm\n" in reported

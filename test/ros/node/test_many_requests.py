@@ -44,7 +44,7 @@ def ends():
         executor.add_node(node)
 
     def until(condition):
-        wait_until(condition, 10.0, turn=lambda: executor.spin_once(timeout_sec=0.02))
+        wait_until(condition, 10.0, step=lambda: executor.spin_once(timeout_sec=0.02))
 
     yield server, requester, until
     executor.shutdown()
