@@ -117,7 +117,7 @@ RESTING_ENERGY = 2e-3
 
 
 class ShiftedConfiguration:
-    """Nullspace configuration that follows the free motion of the tool (``FreeMotion``).
+    """Nullspace configuration that follows tool motion, for example free motion (``FreeMotion``).
 
     Equations::
 
@@ -127,11 +127,11 @@ class ShiftedConfiguration:
 
     - q_n, dq_n: Desired configuration [rad] and its velocity [rad/s], (n,).
     - r: Shift, (n,) [rad].
-    - dq_f: Free motion of ``FreeMotion``, (n,) [rad/s].
+    - dq_f: Joint velocity of the tool motion that is followed, (n,) [rad/s].
     - v_r: Return speed [rad/s].
 
-    A free motion of the tool would change the deflection of the nullspace spring without work. The
-    shifted configuration moves with the tool, so the spring is passive.
+    This motion would change the deflection of the nullspace spring without work. The shifted
+    configuration moves with the tool, so the spring is passive.
 
     Args:
         joints: Number of joints n.
@@ -165,7 +165,7 @@ class ShiftedConfiguration:
 
         Args:
             state: State of the arm.
-            free: Joint velocity of the free motion, (n,) [rad/s]; None if no direction is free.
+            free: Joint velocity dq_f, (n,) [rad/s]; None if no motion is followed.
             configuration: Desired configuration q_n, (n,) [rad].
             velocity: Velocity of the desired configuration, (n,) [rad/s]; None means rest.
             return_scale: Factor of the return speed v_r, 0 to 1.

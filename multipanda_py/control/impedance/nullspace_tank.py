@@ -9,14 +9,14 @@ from numpy import subtract
 
 from multipanda_py.state import Vector
 
-RESTING_ENERGY = 2.0
-"""Energy of the tank while the reference rests [J]."""
+INITIAL_ENERGY = 2.0
+"""Energy after the activation, up to which the tank recharges while the reference rests [J]."""
 MAX_ENERGY = 20.0
 """Capacity of the tank [J]."""
 REFERENCE_FORCE = 100.0
 """Energy that the tank receives per metre or radian of reference motion [N]."""
 RECHARGING_POWER = 0.02
-"""Power that recharges the tank to ``RESTING_ENERGY`` [W]."""
+"""Power that recharges the tank to ``INITIAL_ENERGY`` [W]."""
 
 
 class NullspaceTank:
@@ -27,7 +27,7 @@ class NullspaceTank:
         dE/dt = F^T dx - tau_0^T dr + f_r |dx_r| + P_0,   0 <= E <= E_max
         s     = max(0, 1 - 2 E / E_0)
 
-    - E: Energy in the tank [J]; E_max: ``MAX_ENERGY``; E_0: ``RESTING_ENERGY``.
+    - E: Energy in the tank [J]; E_max: ``MAX_ENERGY``; E_0: ``INITIAL_ENERGY``.
     - tau_0: Torques of spring and damper before the projection, (n,) [Nm].
     - F: Wrench that the projection removes from tau_0, (6,) [N, Nm].
     - dx, dx_r: Velocities of the tool, (6,), and of the reference pose.
@@ -58,8 +58,8 @@ class NullspaceTank:
         self.reset()
 
     def reset(self) -> None:
-        """Fill the tank to ``RESTING_ENERGY``."""
-        self.energy, self.followed = RESTING_ENERGY, 0.0
+        """Fill the tank to ``INITIAL_ENERGY``."""
+        self.energy, self.followed = INITIAL_ENERGY, 0.0
         self._reference: Vector | None = None
         self._bytes = b""
 
@@ -72,7 +72,7 @@ class NullspaceTank:
             work: Integral of F^T dx - tau_0^T dr since the last update [J].
         """
         energy = self.energy + work
-        if energy < RESTING_ENERGY:
+        if energy < INITIAL_ENERGY:
             energy += self._recharged
         if reference is not None and reference.tobytes() != self._bytes:
             if self._reference is not None:
@@ -80,4 +80,4 @@ class NullspaceTank:
                 energy += REFERENCE_FORCE * hypot(*moved)
             self._reference, self._bytes = reference.copy(), reference.tobytes()
         self.energy = min(max(energy, 0.0), MAX_ENERGY)
-        self.followed = max(0.0, 1.0 - 2.0 * self.energy / RESTING_ENERGY)
+        self.followed = max(0.0, 1.0 - 2.0 * self.energy / INITIAL_ENERGY)

@@ -221,9 +221,11 @@ class Nullspace(Feature[NullspaceParams]):
         self, arm: int, state: ArmState, configuration: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
         free, spring, followed = None, self._springs[arm], self._tanks[arm].followed
-        if self.controllet is not None and self._free[arm] and spring.project is not None:
+        if spring.project is None:
+            return self._guided[arm].step(state, None, configuration, velocity)
+        if self.controllet is not None and self._free[arm]:
             free = spring.orthogonal_motion(state, self.controllet.free_velocity(arm, state))
-        if followed > 0.0 and spring.project is not None:
+        if followed > 0.0:
             twist = state.twist_ee_in_base
             if free is not None:
                 twist = twist - state.jacobian.dot(free)

@@ -8,10 +8,10 @@ import pytest
 
 from multipanda_py.control.impedance.free_motion import regular_motion
 from multipanda_py.control.impedance.nullspace_tank import (
+    INITIAL_ENERGY,
     MAX_ENERGY,
     RECHARGING_POWER,
     REFERENCE_FORCE,
-    RESTING_ENERGY,
     NullspaceTank,
 )
 from multipanda_py.testing import PERIOD, StateMaker
@@ -23,10 +23,10 @@ POSE = np.concatenate([[0.4, 0.0, 0.5], np.eye(3).ravel()])
 
 def test_configuration_follows_tool_as_tank_empties():
     tank = NullspaceTank(PERIOD)
-    assert (tank.energy, tank.followed) == (RESTING_ENERGY, 0.0)
-    tank.update(POSE, -0.5 * RESTING_ENERGY)
+    assert (tank.energy, tank.followed) == (INITIAL_ENERGY, 0.0)
+    tank.update(POSE, -0.5 * INITIAL_ENERGY)
     assert tank.followed == 0.0
-    tank.update(POSE, -0.25 * RESTING_ENERGY)
+    tank.update(POSE, -0.25 * INITIAL_ENERGY)
     assert tank.followed == pytest.approx(0.5, abs=1e-4)
     tank.update(POSE, -5.0)
     assert (tank.energy, tank.followed) == (0.0, 1.0)
@@ -34,13 +34,13 @@ def test_configuration_follows_tool_as_tank_empties():
 
 def test_tank_recharges_slowly_while_reference_rests():
     tank = NullspaceTank(PERIOD)
-    tank.update(POSE, -RESTING_ENERGY)
+    tank.update(POSE, -INITIAL_ENERGY)
     for _ in range(1000):
         tank.update(POSE, 0.0)
     assert tank.energy == pytest.approx(RECHARGING_POWER * 1.001, rel=1e-6)
-    for _ in range(round(RESTING_ENERGY / RECHARGING_POWER / PERIOD)):
+    for _ in range(round(INITIAL_ENERGY / RECHARGING_POWER / PERIOD)):
         tank.update(POSE, 0.0)
-    assert tank.energy == pytest.approx(RESTING_ENERGY, abs=1e-4)
+    assert tank.energy == pytest.approx(INITIAL_ENERGY, abs=1e-4)
 
 
 def test_reference_motion_refills_tank_up_to_its_capacity():
@@ -54,7 +54,7 @@ def test_reference_motion_refills_tank_up_to_its_capacity():
     tank.update(pose, 0.0)
     assert tank.energy == MAX_ENERGY
     tank.reset()
-    assert tank.energy == RESTING_ENERGY
+    assert tank.energy == INITIAL_ENERGY
 
 
 def test_regular_motion_moves_tool_except_along_singular_direction():

@@ -9,7 +9,7 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.control.impedance.joint_spring import ConfigurationSpring
-from multipanda_py.control.impedance.nullspace_tank import RESTING_ENERGY
+from multipanda_py.control.impedance.nullspace_tank import INITIAL_ENERGY
 from multipanda_py.controllets.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.pose import Pose
 from multipanda_py.robots.franka import FR3_LIMITS
@@ -242,5 +242,25 @@ def test_projected_spring_delivers_bounded_energy_on_closed_paths(index, directi
         tau = [np.zeros(7)]
         feature.add([state], target, tau, PERIOD)
         work += PERIOD * np.array([tau[0] @ state.dq, spring.torque(state, start) @ state.dq])
-        assert work[0] < RESTING_ENERGY + 0.2
-    assert work[1] > 3 * RESTING_ENERGY  # without the tank
+        assert work[0] < INITIAL_ENERGY + 0.2
+    assert work[1] > 3 * INITIAL_ENERGY  # without the tank
+
+
+def test_configuration_returns_after_projector_is_disabled():
+    """With an empty tank, the shift of the configuration stayed for ever."""
+    maker = StateMaker()
+    q = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+    feature, target = Nullspace(maker.context, NullspaceParams()), CartesianTarget(1)
+    target.seed(maker.states_at([q]))
+    feature.on_activate(maker.states, target)
+    dq = np.full(7, 0.5)
+    for cycle in range(2000):  # moves the tool until the configuration follows
+        (state,) = maker.states_at([q + dq * PERIOD * cycle / 2], [dq])
+        feature.add([state], target, [np.zeros(7)], PERIOD)
+    feature.params = NullspaceParams(projector="none")
+    feature.on_parameters()
+    (state,) = maker.states_at([q])
+    for _ in range(5000):
+        tau = [np.zeros(7)]
+        feature.add([state], target, tau, PERIOD)
+    np.testing.assert_allclose(tau[0], 0.0, atol=1e-9)
